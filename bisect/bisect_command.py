@@ -20,7 +20,7 @@ from rich.console import Console
 from sqlalchemy import func, make_url, select
 from sqlalchemy.orm import Session, sessionmaker
 
-from ..runner.case.case import with_predecessors
+from ..runner.case.case import add_predecessors
 from ..runner.cli_options import STORE_VARIABLE
 from ..runner.errors import EndsError, UsageError, UserError
 from ..runner.git import GitRepository
@@ -587,7 +587,7 @@ def question_of(options: BisectOptions) -> Question:
             "directory with --runtime-dir"
         )
     return Question(
-        stack=with_predecessors(stack.with_case_variables(read_variables(options.env)), options.after),
+        stack=add_predecessors(stack.with_case_variables(read_variables(options.env)), options.after),
         repository=repository,
         good=ends.good,
         bad=ends.bad,

@@ -99,7 +99,7 @@ def _unknown_command_message(words: list[str], commands: list[str]) -> str:
 
 
 _SILENT_SECONDS = 2.0
-"""Seconds that a start may take before the user is told what it does."""
+"""A start that takes longer than this many seconds tells the user what it does. A quicker one prints nothing."""
 
 
 class SlowStart:

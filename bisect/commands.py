@@ -28,8 +28,9 @@ from ..runner.errors import UsageError, UserError
 from ..runner.git import GitRepository
 from ..runner.overlays import read_effective_text
 from ..runner.pins import Revisions, fixed_revisions
-from ..runner.releases import with_releases
-from ..runner.renames import DoubtfulRename, ProposedRename, as_toml, proposed_renames
+from ..runner.releases import add_releases
+from ..runner.rename_search import DoubtfulRename, ProposedRename, proposed_renames
+from ..runner.renames import format_toml
 from ..runner.settings import read_overrides, read_settings, settings_file, trust_file
 from ..runner.stack import Stack
 from ..runner.workspace.environment import MachineFinding, examine_machine
@@ -105,7 +106,7 @@ def _lines(about: str, proposed: list[ProposedRename], doubtful: list[DoubtfulRe
     yield f"# Renamed by {about}. Leave out what does not concern the case."
     for each in proposed:
         yield f"\n# {plural(each.places, 'place')} of its diff, the first at {each.first}"
-        yield as_toml(each.rename)
+        yield format_toml(each.rename)
     if doubtful:
         yield "\n# Not proposed:"
     for doubt in doubtful[:_MAX_DOUBTS]:
@@ -190,7 +191,7 @@ def examine(
 def _examine_case(stack: Stack, case: str, revision: str) -> MachineFinding:
     """Check that a case exists at a commit, and that the slots' interpreter has what it imports."""
     home = user_home()
-    stack = with_releases(stack, home.releases)
+    stack = add_releases(stack, home.releases)
     workspace = Workspace(stack, home)
     searched = stack.searched
     sha = workspace.repositories[searched].resolve(revision, option="--at")

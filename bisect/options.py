@@ -38,9 +38,12 @@ from ..store.vocabulary import HIGHEST_PRIORITY
 
 _SQLITE_PREFIX = "sqlite:///"
 _MAX_NAMES = 100
-"""At most this many names are read, the newest ones."""
+"""Completion reads at most this many names, the newest ones, so that a press of Tab stays quick."""
+
 _LOCK_TIMEOUT = 0.2
-"""Seconds to wait for a store that another process is writing."""
+"""Completion waits this many seconds for a store that another process is writing. A user who pressed Tab waits no
+longer."""
+
 _ALL = "SELECT name FROM bisections ORDER BY id DESC LIMIT ?"
 _UNFINISHED = (
     "SELECT name FROM bisections WHERE outcome IS NULL OR outcome = 'budget' ORDER BY id DESC LIMIT ?"

@@ -219,7 +219,7 @@ def open_queue(options: _QueueLocation) -> Queue:
 
 _MAX_ENDED_SHOWN = 20
 _POLL_INTERVAL = 1.0
-"""Seconds between two looks at the submission that is followed."""
+"""The client looks at the submission that it follows once in this many seconds."""
 
 
 def status(options: StatusOptions) -> int:

@@ -62,14 +62,16 @@ def is_driven(home: Home, bisection: str) -> bool:
 
 
 POLL_INTERVAL = 1.0
-"""Seconds between two looks at the queue."""
+"""A worker looks at the queue once in this many seconds, because a store sends no events."""
+
 _PROGRAM = (sys.executable, "-P", "-c", "from precision_bisect.bisect.cli import main; main()")
 """The program that runs a submission.
 
 `-P` keeps it from importing from the submission's folder, which may be a checkout with modules of any name.
 """
 _SIGKILL_EXIT_CODE = 137
-"""The exit code, as a shell reports it, of a process that SIGKILL ended."""
+"""A shell reports this exit code of a process that SIGKILL ended: 128 and the signal's number, 9."""
+
 _STOP_TIMEOUT = 30.0
 """Seconds that an interrupted bisection has to end by itself. A lease is longer."""
 _TAIL_LINES, _TAIL_BYTES = 40, 8192
@@ -134,14 +136,14 @@ class SubmissionRunner:
             if isinstance(ended, str):
                 return ended
         file = log_path(self.home, row.bisection)
-        if self._queue.end(row.id, self.worker, exit_code=code, tail=tail_of(file)):
+        if self._queue.end(row.id, self.worker, exit_code=code, tail=read_tail(file)):
             return f"ended with exit code {code}"
         return "was taken away before it ended"
 
     def _lose(self, row: SubmissionRow) -> str:
         """Record that the process was killed, as by a system that is out of memory. Return what becomes of it, in
         words."""
-        tail = tail_of(log_path(self.home, row.bisection))
+        tail = read_tail(log_path(self.home, row.bisection))
         lost = self._queue.record_loss(row.id, self.worker, tail=tail)
         if lost is None:
             return "was taken away before it ended"
@@ -163,7 +165,7 @@ class SubmissionRunner:
             finally:
                 code = _exit_code(started.finish())
         if interrupted:
-            self._queue.requeue(row.id, self.worker, tail=tail_of(file))
+            self._queue.requeue(row.id, self.worker, tail=read_tail(file))
             raise KeyboardInterrupt
         return code if lost is None else lost
 
@@ -207,7 +209,7 @@ class SubmissionRunner:
                 return None
             asked = time.monotonic()
             try:
-                order = self._queue.renew(row.id, self.worker, tail=tail_of(file))
+                order = self._queue.renew(row.id, self.worker, tail=read_tail(file))
                 renewed = asked
             except SQLAlchemyError as error:
                 order = WorkerOrder.GO_ON
@@ -223,7 +225,7 @@ class SubmissionRunner:
         return None
 
 
-def tail_of(log: Path) -> str:
+def read_tail(log: Path) -> str:
     """Return the last lines of a log."""
     with suppress(OSError), log.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
@@ -252,7 +254,7 @@ def _exit_code(code: int) -> int:
 
 
 _MAX_DEVICE_DIGITS = 5
-"""The most digits that a device's number may have."""
+"""A device's number may have this many digits at most. A longer one is a mistake."""
 
 
 def work(options: WorkerOptions) -> int:

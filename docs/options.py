@@ -9,13 +9,14 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from precision_bisect.bisect.cli import main as bisect_precision
 from precision_bisect.reduce.reduce_cli import main as reduce
-from precision_bisect.runner.cli_options import GroupedCommand, OptionGroup, group_of
+from precision_bisect.runner.cli_options import GroupedCommand, OptionGroup, option_group
 from precision_bisect.runner.compare.diff_cli import main as diff_tensors
 from precision_bisect.store.vocabulary import Verdict, VerdictTraits
 
@@ -55,7 +56,7 @@ def groups(command: click.Command) -> Iterator[tuple[str, list[click.Option]]]:
         yield "", options
         return
     for group in OptionGroup:
-        members = [option for option in options if group_of(option) is group]
+        members = [option for option in options if option_group(option) is group]
         if members:
             yield group, members
 
@@ -64,7 +65,7 @@ def trait_tables() -> str:
     """The traits of each verdict, and what each trait means."""
     rows = ["| verdict | traits |", "| --- | --- |"]
     for verdict in Verdict:
-        names = [f"`{name}`" for name, holds in verdict.traits._asdict().items() if holds]
+        names = [f"`{name}`" for name, holds in asdict(verdict.traits).items() if holds]
         rows.append(f"| `{verdict}` | {', '.join(names) or 'none'} |")
     rows += ["", "| trait | meaning |", "| --- | --- |"]
     rows += [f"| `{name}` | {meaning} |" for name, meaning in trait_meanings()]

@@ -26,10 +26,11 @@ from .ir import ElementType, Kind
 Tensor = torch.Tensor
 
 MOST_ELEMENTS = 1 << 28
+"""A dump may not ask for more elements than this: they take 2 GB as float64, and a hostile dump names any size."""
 
 
 class ArithmeticMode(Enum):
-    """In which numbers a program runs."""
+    """The arithmetic in which a program runs."""
 
     STATED = "stated"
     EXACT = "exact"
@@ -44,7 +45,11 @@ _STORED = {
     ElementType.FP8E4M3FN: torch.float8_e4m3fn,
     ElementType.FP8E5M2: torch.float8_e5m2,
 }
+"""How torch stores the elements of each float type."""
+
 _SIGNED = {ElementType.INT8: torch.int8, ElementType.INT16: torch.int16, ElementType.INT32: torch.int32}
+"""The signed types that are narrower than int64: a conversion to one of them wraps as the chip does."""
+
 _SMALLEST_EXPONENT = {
     ElementType.FP64: -1022,
     ElementType.FP32: -126,
@@ -53,8 +58,10 @@ _SMALLEST_EXPONENT = {
     ElementType.FP8E4M3FN: -6,
     ElementType.FP8E5M2: -14,
 }
+"""The exponent of the smallest normal number of each float type: below it the rounding error is absolute."""
+
 _FUNCTION_ULPS = 4
-"""The chip's own exp, log and root err by a few units in the last place."""
+"""The error of a function in units in the last place. The chip's own exp, log and root err by a few of them."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +280,7 @@ def _common(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def working_dtype(dtype: ElementType, arithmetic: ArithmeticMode) -> torch.dtype:
-    """In which a tensor of `dtype` is kept and computed."""
+    """Return the type in which torch keeps and computes a tensor of `dtype`."""
     if not dtype.is_float:
         return torch.int64
     if arithmetic is ArithmeticMode.STATED and dtype is not ElementType.FP64:
@@ -281,7 +288,7 @@ def working_dtype(dtype: ElementType, arithmetic: ArithmeticMode) -> torch.dtype
     return torch.float64
 
 
-def numbers_of(tensor: Tensor, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
+def tensor_numbers(tensor: Tensor, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
     """The numbers of a tensor that a caller gives."""
     centre = tensor.to(working_dtype(dtype, arithmetic))
     return Numbers(centre, torch.zeros_like(centre) if arithmetic is ArithmeticMode.BOUNDED else None)
@@ -406,7 +413,7 @@ def round_to_integers(numbers: Numbers, mode: str) -> Numbers:
 # Bytes
 
 
-def to_bytes(numbers: Numbers, dtype: ElementType) -> Tensor:
+def encode_bytes(numbers: Numbers, dtype: ElementType) -> Tensor:
     """The elements as the chip stores them: one more axis, of the bytes of an element."""
     if dtype.is_float:
         stored = numbers.centre.to(_STORED[dtype])
@@ -415,8 +422,8 @@ def to_bytes(numbers: Numbers, dtype: ElementType) -> Tensor:
     return whole[..., : max(1, dtype.bits // 8)]
 
 
-def from_bytes(content: Tensor, dtype: ElementType) -> Numbers:
-    """The numbers of bytes that `to_bytes` could have made; the last axis is the bytes of an element."""
+def decode_bytes(content: Tensor, dtype: ElementType) -> Numbers:
+    """The numbers of bytes that `encode_bytes` could have made; the last axis is the bytes of an element."""
     if dtype.is_float:
         stored: Any = content.contiguous().view(_STORED[dtype]).squeeze(-1)
         return Numbers(stored.to(working_dtype(dtype, ArithmeticMode.STATED)))

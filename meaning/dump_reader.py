@@ -56,13 +56,17 @@ from .ir import (
 )
 
 MOST_BYTES = 16 << 20
+"""A dump may not be larger than this, so that a hostile one does not fill the memory."""
+
 MOST_DEPTH = 60
-"""Nested expressions of one statement; the compiler's own dumps stay below 20."""
+"""Expressions of one statement may nest this deep. The compiler's own dumps stay below 20."""
 
 _FUNCTION = re.compile(r"^[ \t]*@\w+\.function\b", re.MULTILINE)
 _CLASS = re.compile(r"^class (\w+):", re.MULTILINE)
 _DIMENSION = re.compile(r"^(\w+) = \w+\.dynamic\(", re.MULTILINE)
 _KEYWORD_OPERATION = re.compile(r"\.(and|or|not)\(")
+"""Operations whose names are keywords. Python could not parse them, so they get an underscore at the end."""
+
 _PLAIN_OPERATORS = {"min", "max", "abs"}
 _DTYPES = {each.label: each for each in ElementType} | {
     "BF16": ElementType.BFLOAT16,
@@ -93,6 +97,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 }
 _UNARY: Mapping[type[ast.unaryop], str] = {ast.USub: "neg", ast.Not: "not", ast.Invert: "~"}
 _LOOPS = {"range", "parallel", "pipeline", "unroll", "spmd", "split_aiv"}
+"""The kinds of loops that `execution` knows. Another kind may mean another order, so it is a problem."""
 
 
 class _NotUnderstoodError(Exception):

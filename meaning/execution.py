@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from .arithmetic import ArithmeticMode, Numbers, numbers_of, settle
+from .arithmetic import ArithmeticMode, Numbers, settle, tensor_numbers
 from .ir import (
     ArrayType,
     Assign,
@@ -47,20 +47,25 @@ from .ir import (
     While,
     Yield,
 )
-from .operations import NO_EFFECT, Operation, operation_of
-from .pipes import PIPE_OPERATIONS, Pipes, half, lanes_of, split_of
+from .operations import NO_EFFECT, Operation, find_operation
+from .pipes import PIPE_OPERATIONS, Pipes, half, lane_count, split_mode
 from .scalars import apply_operator, cast_scalar, core_list, truth
-from .values import Array, Invocation, OperationError, Pending, Result, Value, integers_of
+from .values import Array, Invocation, OperationError, Pending, Result, Value, require_integers
 
 MOST_STEPS = 20_000_000
+"""A run ends with an error after this many statements, because a wrong dump may loop for ever."""
+
 MOST_CALLS = 50
-"""Nested calls of functions."""
+"""Calls of functions may nest this deep. A dump may call itself, and Python's own stack ends soon after."""
 
 _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
-"""Attributes that order tasks; some name variables that no statement defines."""
+"""Attributes that are not evaluated. They order tasks, and some name variables that no statement defines."""
+
 _SUFFIX = re.compile(r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)+$")
+"""The suffixes that passes add to a variable's name."""
+
 _COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
-"""What torch raises where a hostile or a wrong dump asks for what it cannot compute."""
+"""The errors of torch where a hostile or a wrong dump asks for something that it cannot compute."""
 
 Steps = Generator[None, None, Value]
 
@@ -71,7 +76,7 @@ def source_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Ended:
+class _BlockEnd:
     """How a block ended: `yield`, `return`, `break` or `continue`, with its values."""
 
     word: str
@@ -85,9 +90,9 @@ class Frame:
     function: Function
     variables: dict[str, Value]
     pipes: Pipes
-    """Those between it and the functions beside it."""
+    """The pipes between this function and the functions beside it."""
     inner: Pipes = field(default_factory=Pipes)
-    """Those between the functions that it calls."""
+    """The pipes between the functions that this one calls."""
     open_calls: list[Pending] = field(default_factory=list[Pending])
     depth: int = 0
     lane: int = 0
@@ -126,7 +131,7 @@ class Execution:
             if isinstance(parameter.type, ArrayType):
                 dtype = parameter.type.dtype
                 numbers = settle(
-                    numbers_of(given.detach().clone(), dtype, self.arithmetic), dtype, self.arithmetic
+                    tensor_numbers(given.detach().clone(), dtype, self.arithmetic), dtype, self.arithmetic
                 )
                 if numbers.radius is not None:
                     numbers.radius.zero_()
@@ -158,12 +163,12 @@ class Execution:
             blocks = self._integer(function.attributes["core_num"], caller)
         result: Value = None
         for block in range(blocks):
-            lanes = lanes_of(function)
+            lanes = lane_count(function)
             frames = [self._frame(function, arguments, caller, lane, lanes) for lane in range(lanes)]
             for frame in frames:
                 if blocks > 1:
                     frame.block, frame.blocks = block, blocks
-            result = yield from self._together(frames, caller.inner, function.place)
+            result = yield from self._interleave(frames, caller.inner, function.place)
         return result
 
     def _frame(
@@ -198,7 +203,7 @@ class Execution:
     def enter(self, frame: Frame) -> None:
         """A function begins to run."""
 
-    def _together(self, frames: Sequence[Frame], pipes: Pipes, place: DumpLine) -> Steps:
+    def _interleave(self, frames: Sequence[Frame], pipes: Pipes, place: DumpLine) -> Steps:
         """Run frames side by side until all have ended; the first one's result is theirs."""
         if len(frames) == 1:
             return (yield from self._body(frames[0]))
@@ -215,7 +220,7 @@ class Execution:
         ended = yield from self._block(frame.function.body, frame)
         yield from self._close(frame)
         values = (
-            tuple(_settled(value) for value in ended.values)
+            tuple(_resolve_pending(value) for value in ended.values)
             if ended is not None and ended.word == "return"
             else ()
         )
@@ -233,7 +238,7 @@ class Execution:
                 )
             yield from ()
         for name, value in frame.variables.items():
-            frame.variables[name] = _settled(value)
+            frame.variables[name] = _resolve_pending(value)
         frame.open_calls.clear()
 
     def _invoke(self, call: Call, frame: Frame) -> Steps:
@@ -243,7 +248,9 @@ class Execution:
         arguments = yield from self._values(call.operands, frame)
         blocks = 1
         if "core_num" in call.attributes:
-            blocks = integers_of((yield from self.value(call.attributes["core_num"], frame)), "core_num")[0]
+            blocks = require_integers(
+                (yield from self.value(call.attributes["core_num"], frame)), "core_num"
+            )[0]
         opened = Pending(self._call(function, arguments, frame, blocks))
         frame.open_calls.append(opened)
         while True:
@@ -260,7 +267,9 @@ class Execution:
 
     # Statements
 
-    def _block(self, statements: Sequence[Statement], frame: Frame) -> Generator[None, None, _Ended | None]:
+    def _block(
+        self, statements: Sequence[Statement], frame: Frame
+    ) -> Generator[None, None, _BlockEnd | None]:
         for statement in statements:
             self._steps += 1
             if self._steps > MOST_STEPS:
@@ -278,7 +287,7 @@ class Execution:
                 return ended
         return None
 
-    def _statement(self, statement: Statement, frame: Frame) -> Generator[None, None, _Ended | None]:
+    def _statement(self, statement: Statement, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
         match statement:
             case Assign():
                 yield from self._assign(statement, frame)
@@ -287,13 +296,13 @@ class Execution:
             case Yield() | Return():
                 values = yield from self._values(statement.values, frame, statement.place)
                 if isinstance(statement, Return):
-                    return _Ended("return", values)
+                    return _BlockEnd("return", values)
                 self._bind(statement.targets, values, frame)
-                return _Ended("yield", values)
+                return _BlockEnd("yield", values)
             case For():
-                return (yield from self._for(statement, frame))
+                return (yield from self._counted_loop(statement, frame))
             case While():
-                return (yield from self._while(statement, frame))
+                return (yield from self._conditional_loop(statement, frame))
             case If():
                 condition = yield from self.value(statement.condition, frame, place=statement.place)
                 chosen = statement.then if truth(condition) else statement.otherwise
@@ -301,11 +310,13 @@ class Execution:
             case Scope():
                 return (yield from self._scope(statement, frame))
             case Jump():
-                return _Ended(statement.word)
+                return _BlockEnd(statement.word)
         return None
 
-    def _branch(self, statements: Sequence[Statement], frame: Frame) -> Generator[None, None, _Ended | None]:
-        """What a branch yields has been bound, and does not end the block around it."""
+    def _branch(
+        self, statements: Sequence[Statement], frame: Frame
+    ) -> Generator[None, None, _BlockEnd | None]:
+        """Run a branch. Its `yield` binds values, and does not end the block around it."""
         ended = yield from self._block(statements, frame)
         return None if ended is not None and ended.word == "yield" else ended
 
@@ -315,7 +326,7 @@ class Execution:
         if target is not None:
             self._bind(statement.targets, [value], frame)
             return
-        value = _settled(value)
+        value = _resolve_pending(value)
         if not isinstance(value, tuple) or len(value) != len(statement.targets):
             raise OperationError(
                 f"expected {len(statement.targets)} values, found {1 if not isinstance(value, tuple) else len(value)}"
@@ -324,13 +335,13 @@ class Execution:
 
     def _bind(self, targets: Sequence[Definition], values: Sequence[Value], frame: Frame) -> None:
         for target, value in zip(targets, values, strict=False):
-            frame.variables[target.name] = self.as_stated(value, target, frame)
+            frame.variables[target.name] = self.coerce(value, target, frame)
 
-    def as_stated(self, value: Value, target: Definition, frame: Frame) -> Value:
-        """A value in the shape, type and valid shape that the dump states of it."""
+    def coerce(self, value: Value, target: Definition, frame: Frame) -> Value:
+        """Return a value in the shape, type and valid shape that the dump states of it."""
         if not isinstance(value, Array) or not isinstance(target.type, ArrayType):
             return value
-        stated = self.stated_result(target.type, frame)
+        stated = self.resolve_result(target.type, frame)
         if stated is None or value.dtype is ElementType.BOOL:
             return value
         numbers = value.numbers
@@ -344,12 +355,12 @@ class Execution:
             return value
         return Array(numbers, stated.dtype, stated.valid)
 
-    def carried(self, initial: Value, value: Value) -> Value:
-        """Return what the next iteration finds of a value: it is where the loop's initial value was."""
+    def carry(self, initial: Value, value: Value) -> Value:
+        """Return the value that the next iteration finds: it lies where the loop's initial value was."""
         del initial
         return value
 
-    def _for(self, loop: For, frame: Frame) -> Generator[None, None, _Ended | None]:
+    def _counted_loop(self, loop: For, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
         if loop.kind == "split_aiv":
             return (yield from self._split_region(loop, frame))
         start, stop, step = (self._integer(each, frame) for each in (loop.start, loop.stop, loop.step))
@@ -365,7 +376,7 @@ class Execution:
             frame.variables.update(zip(loop.carried, carried, strict=True))
             ended = yield from self._block(loop.body, frame)
             if ended is not None and ended.word == "yield":
-                carried = [self.carried(*pair) for pair in zip(initial, ended.values, strict=False)]
+                carried = [self.carry(*pair) for pair in zip(initial, ended.values, strict=False)]
             elif ended is not None and ended.word in ("break", "return"):
                 frame.block, frame.blocks = outer
                 if ended.word == "return":
@@ -383,7 +394,7 @@ class Execution:
         if last is not None and not ran:
             self._bind([Definition(target.name) for target in last.targets], carried, frame)
 
-    def _while(self, loop: While, frame: Frame) -> Generator[None, None, _Ended | None]:
+    def _conditional_loop(self, loop: While, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
         initial: list[Value] = [self.plain(each, frame) for each in loop.initial]
         carried = initial
         ran = False
@@ -397,7 +408,7 @@ class Execution:
             ran = True
             ended = yield from self._block(loop.body, frame)
             if ended is not None and ended.word == "yield":
-                carried = [self.carried(*pair) for pair in zip(initial, ended.values, strict=False)]
+                carried = [self.carry(*pair) for pair in zip(initial, ended.values, strict=False)]
             elif ended is not None and ended.word == "break":
                 break
             elif ended is not None and ended.word == "return":
@@ -405,7 +416,7 @@ class Execution:
         self._bind_results(loop.body, carried, frame, ran=ran)
         return None
 
-    def _split_region(self, loop: For, frame: Frame) -> Generator[None, None, _Ended | None]:
+    def _split_region(self, loop: For, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
         """Both lanes run the region side by side, each with variables of its own."""
         lanes = self._integer(loop.stop, frame)
         frames = [
@@ -418,18 +429,18 @@ class Execution:
             )
             for lane in range(lanes)
         ]
-        yield from self._together(frames, frame.pipes, loop.place)
+        yield from self._interleave(frames, frame.pipes, loop.place)
         frame.variables.update(frames[0].variables)
         return None
 
-    def _scope(self, scope: Scope, frame: Frame) -> Generator[None, None, _Ended | None]:
+    def _scope(self, scope: Scope, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
         if scope.task is not None:
             frame.variables[scope.task] = 0
         if scope.kind != "spmd" or not scope.operands:
             return (yield from self._block(scope.body, frame))
         blocks = self._integer(scope.operands[0], frame)
         outer = frame.block, frame.blocks
-        ended: _Ended | None = None
+        ended: _BlockEnd | None = None
         for block in range(blocks):
             frame.block, frame.blocks = block, blocks
             ended = yield from self._block(scope.body, frame)
@@ -450,7 +461,9 @@ class Execution:
             return self.plain(expression, frame)
         match expression:
             case Call():
-                return (yield from self._called(expression, frame, target, place or frame.function.place))
+                return (
+                    yield from self._evaluate_call(expression, frame, target, place or frame.function.place)
+                )
             case Items(elements=elements):
                 return (yield from self._values(elements, frame, place))
             case Item(of=of, index=index):
@@ -471,7 +484,9 @@ class Execution:
             values.append((yield from self.value(each, frame, place=place)))  # noqa: PERF401
         return tuple(values)
 
-    def _called(self, expression: Call, frame: Frame, target: Definition | None, place: DumpLine) -> Steps:
+    def _evaluate_call(
+        self, expression: Call, frame: Frame, target: Definition | None, place: DumpLine
+    ) -> Steps:
         if expression.is_function:
             return (yield from self._invoke(expression, frame))
         operands = yield from self._values(expression.operands, frame, place)
@@ -480,7 +495,7 @@ class Execution:
             if name not in _UNREAD:
                 attributes[name] = yield from self.value(attribute, frame, place=place)
         type_ = target.type if target is not None else None
-        result = self.stated_result(type_, frame) if isinstance(type_, ArrayType) else None
+        result = self.resolve_result(type_, frame) if isinstance(type_, ArrayType) else None
         call = Invocation(
             name=expression.name,
             operands=operands,
@@ -501,9 +516,9 @@ class Execution:
                 return frame.lane
             case "aiv_shard":
                 tile = self.operand(call, 0, frame, place)
-                return self.produced(half(tile, split_of(call), frame.lane), call, frame, target, place)
+                return self.receive_tile(half(tile, split_mode(call), frame.lane), call, frame, target, place)
             case "aic_gather":
-                return self.produced(
+                return self.receive_tile(
                     (yield from self._gather_halves(call, frame, place)), call, frame, target, place
                 )
             case _ if short in PIPE_OPERATIONS:
@@ -513,7 +528,7 @@ class Execution:
             case _ if area == "array":
                 return core_list(short, call)
             case _:
-                row = operation_of(call.name, call.operands)
+                row = find_operation(call.name, call.operands)
                 return self.perform(row, call, frame, target, place)
 
     def no_effect(self, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine) -> Value:
@@ -535,10 +550,10 @@ class Execution:
         del frame, place
         return call.array(index)
 
-    def produced(
+    def receive_tile(
         self, value: Array, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
     ) -> Array:
-        """A tile that came from another core."""
+        """Take a tile that came from another core."""
         del call, frame, target, place
         return value
 
@@ -559,7 +574,7 @@ class Execution:
             return None
         while (tile := frame.pipes.pop(call, frame.lane)) is None:
             yield
-        return self.produced(tile, call, frame, target, place)
+        return self.receive_tile(tile, call, frame, target, place)
 
     def plain(self, expression: Expression, frame: Frame) -> Value:
         """Return what an expression without a call results in."""
@@ -583,7 +598,7 @@ class Execution:
 
     def _variable(self, name: str, frame: Frame) -> Value:
         if name in frame.variables:
-            value = _settled(frame.variables[name])
+            value = _resolve_pending(frame.variables[name])
             if isinstance(value, Pending):
                 raise OperationError(
                     f"expected the value of {name}, found its kernel waiting for a push of another"
@@ -604,15 +619,15 @@ class Execution:
                 result=None,
                 arithmetic=self.arithmetic,
             )
-            return operation_of("tensor.read", call.operands).compute(call)
+            return find_operation("tensor.read", call.operands).compute(call)
         if index == 0:
             return whole
         raise OperationError(f"expected one of several values, found index {index!r}"[:100])
 
     def _integer(self, expression: Expression, frame: Frame) -> int:
-        return integers_of(self.plain(expression, frame), "a bound")[0]
+        return require_integers(self.plain(expression, frame), "a bound")[0]
 
-    def stated_result(self, type_: ArrayType, frame: Frame) -> Result | None:
+    def resolve_result(self, type_: ArrayType, frame: Frame) -> Result | None:
         """Return what a type says of a result; None where a length is not known yet."""
         if id(type_) in self._results:
             return self._results[id(type_)]
@@ -643,12 +658,12 @@ def _advance(open_calls: Sequence[Pending]) -> None:
                 each.is_done = True
 
 
-def _settled(value: Value) -> Value:
-    """The result of a call that was open, once it has ended."""
+def _resolve_pending(value: Value) -> Value:
+    """Replace a call that was left open by its result, once it has ended."""
     if isinstance(value, Pending) and value.is_done:
         return value.result
     if isinstance(value, tuple) and any(isinstance(each, Pending) for each in value):
-        return tuple(_settled(each) for each in value)
+        return tuple(_resolve_pending(each) for each in value)
     return value
 
 

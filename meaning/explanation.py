@@ -34,7 +34,7 @@ from .ladder import (
 
 
 class LadderVerdict(Enum):
-    """What explains the failure."""
+    """The explanation of a failure."""
 
     CHECK_CANNOT_FAIL = "the check passes whatever the outputs are"
     TOLERANCE_OUT_OF_REACH = "the tolerance is below one rounding of the output's type"
@@ -46,7 +46,7 @@ class LadderVerdict(Enum):
 
 
 class StepName(Enum):
-    """What was looked at."""
+    """The part of the case that a step examines."""
 
     CHECK = "check"
     LADDER = "ladder"
@@ -56,7 +56,7 @@ class StepName(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckEvidence:
-    """What is known of the check.
+    """The facts about the case's check.
 
     `frontend_error` is in tolerances. It is the smaller of the frontend's errors in exact arithmetic and as stated.
     """
@@ -91,7 +91,7 @@ class LadderExplanation:
     last_good: Rung | None = None
     first_bad: Rung | None = None
     not_executed: int = 0
-    """So many dumps were not run: each of them may hide the change."""
+    """The number of dumps that were not run. Each of them may hide the change."""
 
 
 def explain(folder: Path, case: PassCase) -> LadderExplanation:

@@ -1,4 +1,4 @@
-"""What is wrong with the bytes of a tile, as `memory` finds it."""
+"""The faults of a tile's bytes that `memory` finds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .ir import DumpLine, MemorySpace
 
 
 class FindingKind(Enum):
-    """What is wrong with a tile's bytes; the value is how a message names it."""
+    """A fault of a tile's bytes. The value is how a message names it."""
 
     OVERWRITTEN = "overwritten"
     NEVER_WRITTEN = "never written"

@@ -41,7 +41,7 @@ class MeaningError(Exception):
 
 
 class Kind(Enum):
-    """What the bits of an element are."""
+    """The kind of number that an element's bits are."""
 
     FLOAT = "float"
     SIGNED = "signed"
@@ -90,7 +90,7 @@ class ElementType(Enum):
 
 
 class MemorySpace(Enum):
-    """Where a tile's bytes lie."""
+    """The memory in which a tile's bytes lie."""
 
     DDR = "DDR"
     VEC = "Vec"
@@ -385,7 +385,7 @@ def calls(expression: Expression) -> Iterator[Call]:
 
 
 class ParameterDirection(Enum):
-    """What a function does with a parameter."""
+    """Whether a function reads a parameter, writes it, or both."""
 
     IN = "In"
     OUT = "Out"

@@ -32,15 +32,22 @@ from .values import Array, Value
 Tensor = torch.Tensor
 
 _DUMP = re.compile(r"(\d+)_(?:after_)?(\w+)\.py")
+"""The name of a dump: the place of its pass, and the pass."""
+
 _ADDRESSES = "AllocateMemoryAddr"
 """The pass after which offsets count from the beginning of a memory space."""
 
 _PLANNERS = ("MemoryReuse", "BasicMemoryReuse")
-"""The passes after which what loops and branches hand on lies where it is looked for."""
+"""The passes after which a value that a loop or branch hands on lies where its reader looks for it."""
 
 MOST_DUMPS = 200
+"""A folder with more dumps is refused. The compiler has a few dozen passes, so such a folder is something else."""
+
 CONTEXT_LINES = 3
+"""An excerpt shows this many lines before and after its statement, as a unified diff does."""
+
 _MOST_COLUMNS = 400
+"""An excerpt cuts its lines here: a statement's types can be longer than a reader wants."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ def list_dumps(folder: Path) -> list[DumpFile]:
 
 @dataclass(frozen=True, kw_only=True)
 class PassCase:
-    """What the program is run on, and what must come of it; an element may err by `atol + rtol * |expected|`."""
+    """The inputs and the expected outputs of a program. An element may err by `atol + rtol * |expected|`."""
 
     inputs: Mapping[str, Tensor]
     expected: Mapping[str, Tensor]
@@ -79,7 +86,7 @@ class PassCase:
 
 
 class State(Enum):
-    """What is known of a dump's result."""
+    """Whether a dump's result is right, if that is known."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -167,7 +174,7 @@ class Ladder:
 
 @dataclass(frozen=True)
 class _Stage:
-    """What the compiler has done about memory by the time of a dump."""
+    """The compiler's progress with memory by the time of a dump."""
 
     has_addresses: bool
     is_planned: bool
@@ -320,9 +327,9 @@ class _Trace(Execution):
             for target in statement.targets
         }
 
-    def as_stated(self, value: Value, target: Definition, frame: Frame) -> Value:
+    def coerce(self, value: Value, target: Definition, frame: Frame) -> Value:
         """Note the value that is about to get a name."""
-        stated = super().as_stated(value, target, frame)
+        stated = super().coerce(value, target, frame)
         place = self._places.get((frame.function.name, target.name))
         if isinstance(stated, Array) and place is not None:
             self.records.append(_Record(source_name(target.name), place, _sketch(stated)))

@@ -12,8 +12,9 @@ its bytes when it was made. Where an operation reads a tile and finds another wr
 - `TOO_LARGE`: a tile reaches past its allocation or its memory space.
 - `IN_RESERVED`: a tile lies in bytes that a pipe between cores has for itself.
 
-A tile whose elements are not ordered row by row (a part of a fractal tile, a packed mask) keeps its elements aside;
-only its bytes' writers are watched.
+A tile whose elements are not ordered row by row keeps its elements aside: a part of a fractal tile, or a packed mask.
+Only the writers of its bytes are watched.
+
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from .arithmetic import ArithmeticMode, Numbers, from_bytes, poison, to_bytes
+from .arithmetic import ArithmeticMode, Numbers, decode_bytes, encode_bytes, poison
 from .execution import Execution, Frame
 from .findings import Finding, FindingKind
 from .ir import Definition, DumpLine, ElementType, IrProgram, MemorySpace, TileType
 from .operations import Operation
-from .values import Array, Invocation, OperationError, Value, integers_of
+from .values import Array, Invocation, OperationError, Value, require_integers
 
 Tensor = torch.Tensor
 
@@ -43,7 +44,7 @@ CAPACITIES: Mapping[MemorySpace, int] = {
     MemorySpace.ACC: 256 << 10,
     MemorySpace.BIAS: 4 << 10,
 }
-"""Bytes of each space of the largest board (Ascend 950); a smaller board's are given where it is known."""
+"""The bytes of each space of the largest board (Ascend 950). A caller who knows of a smaller board gives its own."""
 
 CAPACITIES_910B: Mapping[MemorySpace, int] = {
     **CAPACITIES,
@@ -51,12 +52,16 @@ CAPACITIES_910B: Mapping[MemorySpace, int] = {
     MemorySpace.ACC: 128 << 10,
     MemorySpace.BIAS: 1 << 10,
 }
+"""The bytes of each space of a smaller board (Ascend 910B)."""
 
 MOST_FINDINGS = 100
+"""A run keeps this many findings: one wrong address can spoil thousands of tiles, and the first ones explain it."""
+
 BYTE_CALLS = 16
-"""So many calls of each kernel run on bytes: its later ones use the same bytes again."""
+"""This many calls of each kernel run on bytes. Its later calls use the same bytes again."""
 
 _LARGEST_BUFFER = 4 << 20
+"""The limit of a space or an allocation of unknown size. It is above all known ones, and bounds a hostile dump."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +228,7 @@ class MemoryExecution(Execution):
 
     def _new(self, value: Value, target: Definition, frame: Frame) -> Array:
         """A tile of its own: the value may be an operand."""
-        stated = super().as_stated(value, target, frame)
+        stated = super().coerce(value, target, frame)
         if not isinstance(stated, Array):
             raise OperationError(f"expected a tile for {target.name}, found something else")
         return Array(stated.numbers, stated.dtype, stated.valid)
@@ -255,11 +260,11 @@ class MemoryExecution(Execution):
         placement = self._placements.get(array)
         return array if placement is None else self._fetch(array, placement, _Use(call.name, frame, place))
 
-    def produced(
+    def receive_tile(
         self, value: Array, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
     ) -> Array:
         """A tile that came from another core is written where its type says."""
-        stated = super().as_stated(value, target, frame) if target is not None else value
+        stated = super().coerce(value, target, frame) if target is not None else value
         if target is None or not isinstance(stated, Array):
             return value
         result = Array(stated.numbers, stated.dtype, stated.valid)
@@ -268,9 +273,9 @@ class MemoryExecution(Execution):
             self._write(result, layout, target.name, _Use(call.name, frame, place))
         return result
 
-    def as_stated(self, value: Value, target: Definition, frame: Frame) -> Value:
+    def coerce(self, value: Value, target: Definition, frame: Frame) -> Value:
         """A tile that gets another name without an operation is where its new type says, and was written elsewhere."""
-        stated = super().as_stated(value, target, frame)
+        stated = super().coerce(value, target, frame)
         placement = self._placements.get(value) if isinstance(value, Array) else None
         if placement is None or not isinstance(stated, Array):
             return stated
@@ -281,10 +286,10 @@ class MemoryExecution(Execution):
                 self._placements[stated] = _reshaped(placement, stated.shape)
             return stated
         renamed = Array(stated.numbers, stated.dtype, stated.valid)
-        self._placements[renamed] = self._elsewhere(placement, layout, frame)
+        self._placements[renamed] = self._move_placement(placement, layout, frame)
         return renamed
 
-    def carried(self, initial: Value, value: Value) -> Value:
+    def carry(self, initial: Value, value: Value) -> Value:
         """The next iteration looks for a tile where the loop's initial value was."""
         if not self._is_planned or not isinstance(initial, Array) or not isinstance(value, Array):
             return value
@@ -318,11 +323,11 @@ class MemoryExecution(Execution):
             or kernel is None
         ):
             return None
-        stated, reference = self.stated_result(type_, frame), type_.reference
+        stated, reference = self.resolve_result(type_, frame), type_.reference
         if stated is None:
             return None
         try:
-            (offset,) = integers_of(self.plain(reference.offset, frame), "the offset of a MemRef")
+            (offset,) = require_integers(self.plain(reference.offset, frame), "the offset of a MemRef")
         except OperationError:
             return None
         base = None if self._absolute else reference.base
@@ -369,7 +374,7 @@ class MemoryExecution(Execution):
         if placement.keeps_elements:
             numbers = poison(array.shape, array.dtype, self.arithmetic) if is_lost else array.numbers
             return Array(numbers, array.dtype, array.valid)
-        numbers = from_bytes(layout.view(region.content), array.dtype)
+        numbers = decode_bytes(layout.view(region.content), array.dtype)
         if numbers.shape != array.shape:
             numbers = numbers.rearrange(lambda each: each.reshape(array.shape))
         return Array(numbers, array.dtype, array.valid)
@@ -396,7 +401,7 @@ class MemoryExecution(Execution):
             self._placements[result] = _Placement(region, layout, name, versions, True)
             return
         if part is None and result.is_wholly_valid:
-            layout.view(region.content).copy_(to_bytes(numbers, result.dtype))
+            layout.view(region.content).copy_(encode_bytes(numbers, result.dtype))
             layout.view(region.writers).fill_(event)
             versions = torch.full((*layout.shape, layout.width), event, dtype=torch.int32)
             self._placements[result] = _Placement(region, layout, name, versions, False)
@@ -417,7 +422,7 @@ class MemoryExecution(Execution):
         held, writers = layout.view(region.content), layout.view(region.writers)
         is_copy = updated is not None and part is not None and not _is_same_place(updated, layout)
         touched = torch.ones_like(mask) if is_copy else mask
-        held.copy_(torch.where(touched, to_bytes(numbers, result.dtype), held))
+        held.copy_(torch.where(touched, encode_bytes(numbers, result.dtype), held))
         writers.copy_(torch.where(touched, event, writers))
         versions = torch.where(mask, event, previous).to(torch.int32)
         self._placements[result] = _Placement(region, layout, name, versions, False)
@@ -468,7 +473,7 @@ class MemoryExecution(Execution):
                 numbers.centre[lost[0] : lost[1] + 1] = poison((), operand.dtype, self.arithmetic).centre
                 operands[index] = Array(numbers, operand.dtype, operand.valid)
 
-    def _elsewhere(self, placement: _Placement, layout: _Layout, frame: Frame) -> _Placement:
+    def _move_placement(self, placement: _Placement, layout: _Layout, frame: Frame) -> _Placement:
         """The same tile, looked for at other bytes."""
         region = self._region(layout, frame)
         if placement.keeps_elements or placement.versions.numel() != layout.view(region.writers).numel():

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .arithmetic import ArithmeticMode, Numbers, fill, numbers_of, poison, settle
+from .arithmetic import ArithmeticMode, Numbers, fill, poison, settle, tensor_numbers
 from .ir import ElementType, Kind, Symbol
 from .values import (
     Array,
@@ -18,10 +18,10 @@ from .values import (
     OperationError,
     Value,
     describe,
-    integers_of,
+    pad_with_poison,
+    require_integers,
+    slice_window,
     valid_part,
-    window_of,
-    within,
 )
 
 Tensor = torch.Tensor
@@ -32,7 +32,7 @@ Tensor = torch.Tensor
 def create(call: Invocation) -> Array:
     """Elements that no one has written, or the initial value that a tensor is given."""
     shape = call.result.shape if call.result is not None else call.integers(0)
-    dtype = call.stated_dtype(ElementType.FP32)
+    dtype = call.result_dtype(ElementType.FP32)
     initial = call.attributes.get("init_value")
     if isinstance(initial, (int, float)):
         return Array(fill(shape, initial, dtype, call.arithmetic), dtype, tuple(shape))
@@ -42,7 +42,7 @@ def create(call: Invocation) -> Array:
 def full(call: Invocation) -> Array:
     """One value in each element."""
     shape = call.result.shape if call.result is not None else call.integers(0)
-    dtype = call.stated_dtype(ElementType.FP32)
+    dtype = call.result_dtype(ElementType.FP32)
     value = call.attributes.get("value", call.operands[1] if len(call.operands) > 1 else None)
     if not isinstance(value, (bool, int, float)):
         raise OperationError(f"expected a number to fill {call.name} with, found {describe(value)}")
@@ -54,7 +54,7 @@ def full(call: Invocation) -> Array:
 def sequence(call: Invocation) -> Array:
     """`ci`: consecutive integers in the first row."""
     shape = call.integers(1)
-    dtype = call.stated_dtype(ElementType.INT32)
+    dtype = call.result_dtype(ElementType.INT32)
     start, length = call.integer(0), shape[-1]
     centre = torch.arange(length, dtype=torch.int64)
     centre = (start - centre) if call.flag("descending") else (start + centre)
@@ -64,7 +64,7 @@ def sequence(call: Invocation) -> Array:
         dtype,
         call.arithmetic,
     )
-    return Array(within(row, shape, dtype, call.arithmetic), dtype, tuple(shape))
+    return Array(pad_with_poison(row, shape, dtype, call.arithmetic), dtype, tuple(shape))
 
 
 def reshape(call: Invocation) -> Array:
@@ -93,16 +93,16 @@ def transpose(call: Invocation) -> Array:
 def keep(call: Invocation) -> Array:
     """The same elements."""
     source = call.array(0)
-    return Array(source.numbers, call.stated_dtype(source.dtype), source.valid)
+    return Array(source.numbers, call.result_dtype(source.dtype), source.valid)
 
 
 def move(call: Invocation) -> Array:
     """A copy in another memory space; a move from the accumulator may convert, which rounds to nearest."""
     source = call.array(0)
-    return call.array_of(source.numbers.copy(), source, valid=source.valid)
+    return call.result_array(source.numbers.copy(), source, valid=source.valid)
 
 
-def as_layout(call: Invocation) -> Array:
+def swap_layout(call: Invocation) -> Array:
     """The same bytes, read in the other order of the last two axes."""
     source = call.array(0)
     shape = call.result.shape if call.result is not None else source.shape
@@ -120,16 +120,16 @@ def slice_part(call: Invocation) -> Array:
     """Operands: source, shape, offset, valid shape, dropped axes."""
     source = call.array(0)
     shape, offsets = call.integers(1), call.integers(2)
-    numbers, found = window_of(source.numbers, offsets, shape)
+    numbers, found = slice_window(source.numbers, offsets, shape)
     if found != shape:
-        numbers = within(numbers, shape, source.dtype, call.arithmetic)
+        numbers = pad_with_poison(numbers, shape, source.dtype, call.arithmetic)
     valid = found
     given = call.operands[3] if len(call.operands) > 3 else call.attributes.get("valid_shape")
     if isinstance(given, tuple) and given:
-        valid = tuple(min(pair) for pair in zip(integers_of(given, "a valid shape"), found, strict=True))
+        valid = tuple(min(pair) for pair in zip(require_integers(given, "a valid shape"), found, strict=True))
     dropped = call.operands[4] if len(call.operands) > 4 else call.attributes.get("drop_dims")
     if isinstance(dropped, tuple) and dropped:
-        axes = sorted(integers_of(dropped, "dropped axes"), reverse=True)
+        axes = sorted(require_integers(dropped, "dropped axes"), reverse=True)
         for axis in axes:
             numbers = numbers.rearrange(lambda each, axis=axis: each.squeeze(axis))
         valid = tuple(length for axis, length in enumerate(valid) if axis not in axes)
@@ -140,8 +140,10 @@ def extract(call: Invocation) -> Array:
     """A copy of a part. Operands: source, row, column, shape."""
     source = call.array(0)
     shape = call.integers(3)
-    numbers, found = window_of(source.numbers, (call.integer(1), call.integer(2)), shape)
-    return call.array_of(within(numbers.copy(), shape, source.dtype, call.arithmetic), source, valid=found)
+    numbers, found = slice_window(source.numbers, (call.integer(1), call.integer(2)), shape)
+    return call.result_array(
+        pad_with_poison(numbers.copy(), shape, source.dtype, call.arithmetic), source, valid=found
+    )
 
 
 def concatenate(call: Invocation) -> Array:
@@ -153,7 +155,7 @@ def concatenate(call: Invocation) -> Array:
         radius = torch.cat([mine.radius, theirs.radius], -1)
     centre = torch.cat([mine.centre, theirs.centre], -1)
     valid = (*one.valid[:-1], one.shape[-1] + other.valid[-1])
-    return call.array_of(Numbers(centre, radius), one, valid=valid)
+    return call.result_array(Numbers(centre, radius), one, valid=valid)
 
 
 def assemble(call: Invocation) -> Array:
@@ -192,7 +194,7 @@ def _write(
             f"expected a part of {list(into.shape)}, found {list(part.shape)} at {list(offsets)}"
         )
     part = part.rearrange(lambda each: each.reshape(tuple(lengths)))
-    window, found = window_of(into, offsets, lengths)
+    window, found = slice_window(into, offsets, lengths)
     part = part.rearrange(lambda each: each[tuple(slice(0, length) for length in found)])
     window.assign(settle(window + part if is_atomic else part, dtype, call.arithmetic))
 
@@ -201,13 +203,13 @@ def load(call: Invocation) -> Array:
     """Operands: tensor, offsets, shape, valid shape."""
     source = call.array(0)
     offsets, shape = call.integers(1), call.integers(2)
-    numbers, found = window_of(source.numbers, offsets, shape)
+    numbers, found = slice_window(source.numbers, offsets, shape)
     valid = found
     given = call.operands[3] if len(call.operands) > 3 else call.attributes.get("valid_shapes")
     if isinstance(given, tuple) and given:
-        valid = tuple(min(pair) for pair in zip(integers_of(given, "a valid shape"), found, strict=True))
+        valid = tuple(min(pair) for pair in zip(require_integers(given, "a valid shape"), found, strict=True))
     numbers = numbers.rearrange(lambda each: each[tuple(slice(0, length) for length in valid)])
-    numbers = within(numbers.copy(), shape, source.dtype, call.arithmetic)
+    numbers = pad_with_poison(numbers.copy(), shape, source.dtype, call.arithmetic)
     if call.flag("transpose"):
         numbers = numbers.rearrange(lambda each: each.mT)
         valid = (*valid[:-2], valid[-1], valid[-2])
@@ -318,21 +320,21 @@ def gather(call: Invocation) -> Array:
     where = index.numbers.centre
     if call.name.startswith("tensor."):
         limit = source.shape[-1]
-        numbers = source.numbers.rearrange(lambda each: each.gather(-1, _checked(where, limit)))
+        numbers = source.numbers.rearrange(lambda each: each.gather(-1, _check_bounds(where, limit)))
     else:
         limit = math.prod(source.shape)
-        numbers = source.numbers.rearrange(lambda each: each.reshape(-1)[_checked(where, limit)])
-    return call.array_of(_doubtful(numbers, index.numbers), source, valid=index.valid)
+        numbers = source.numbers.rearrange(lambda each: each.reshape(-1)[_check_bounds(where, limit)])
+    return call.result_array(_mark_uncertain(numbers, index.numbers), source, valid=index.valid)
 
 
-def _doubtful(numbers: Numbers, index: Numbers) -> Numbers:
+def _mark_uncertain(numbers: Numbers, index: Numbers) -> Numbers:
     """Nothing is known of what an uncertain index chose."""
     if numbers.radius is None or index.radius is None:
         return numbers
     return Numbers(numbers.centre, torch.where(index.radius > 0, torch.inf, numbers.radius))
 
 
-def _checked(index: Tensor, limit: int) -> Tensor:
+def _check_bounds(index: Tensor, limit: int) -> Tensor:
     if index.numel() and (int(index.min()) < 0 or int(index.max()) >= limit):
         raise OperationError(
             f"expected indices from 0 to {limit - 1}, found {int(index.min())} to {int(index.max())}"
@@ -341,6 +343,7 @@ def _checked(index: Tensor, limit: int) -> Tensor:
 
 
 _MASK_STEPS = {1: (0, 2), 2: (1, 2), 3: (0, 4), 4: (1, 4), 5: (2, 4), 6: (3, 4), 7: (0, 1)}
+"""The first column and the step of each of the chip's mask patterns."""
 
 
 def gather_mask(call: Invocation) -> Array:
@@ -348,7 +351,7 @@ def gather_mask(call: Invocation) -> Array:
     source = call.array(0)
     first, step = _MASK_STEPS[call.number("mask_pattern", 7)]
     numbers = source.numbers.rearrange(lambda each: each[..., first::step].clone())
-    dtype = call.stated_dtype(source.dtype)
+    dtype = call.result_dtype(source.dtype)
     if dtype.is_float != source.dtype.is_float:
         numbers = _same_bits(numbers, dtype, call.arithmetic)
     return Array(numbers, dtype, numbers.shape)
@@ -360,7 +363,7 @@ def _same_bits(numbers: Numbers, dtype: ElementType, arithmetic: ArithmeticMode)
         centre = numbers.centre.to(torch.int32).view(torch.float32)
     else:
         centre = numbers.centre.to(torch.float32).contiguous().view(torch.int32)
-    return numbers_of(centre, dtype, arithmetic)
+    return tensor_numbers(centre, dtype, arithmetic)
 
 
 def scatter(call: Invocation) -> Array:
@@ -374,11 +377,13 @@ def scatter(call: Invocation) -> Array:
             each for each in reversed(call.operands) if isinstance(each, Array) and each is not index
         )
         result = target.numbers.rearrange(lambda each: each.clone())
-        result.centre.scatter_(-1, _checked(index.numbers.centre, target.shape[-1]), source.numbers.centre)
+        result.centre.scatter_(
+            -1, _check_bounds(index.numbers.centre, target.shape[-1]), source.numbers.centre
+        )
     else:
         source, index = call.array(1), call.array(2)
         result = target.numbers.copy()
-        where = _checked(index.numbers.centre, math.prod(target.shape)).reshape(-1)
+        where = _check_bounds(index.numbers.centre, math.prod(target.shape)).reshape(-1)
         result.centre.view(-1)[where] = source.numbers.centre.reshape(-1)
         if result.radius is not None and source.numbers.radius is not None:
             result.radius.view(-1)[where] = source.numbers.radius.reshape(-1)
@@ -404,7 +409,7 @@ def scatter_update(call: Invocation) -> Array:
     result = target.numbers if call.name.startswith("tensor.") else target.numbers.copy()
     width = target.shape[-1]
     rows = result.rearrange(lambda each: each.reshape(-1, width))
-    where = _checked(index.numbers.centre.reshape(-1), rows.shape[0])
+    where = _check_bounds(index.numbers.centre.reshape(-1), rows.shape[0])
     rows.centre[where] = source.numbers.centre.reshape(-1, width)
     if rows.radius is not None and source.numbers.radius is not None:
         rows.radius[where] = source.numbers.radius.reshape(-1, width)
@@ -415,7 +420,7 @@ def scatter_elements(call: Invocation) -> Array:
     """`mscatter`: each element of a tile to a place of the tensor, counted from its beginning."""
     source, index, target = call.array(0), call.array(1), call.array(2)
     flat = target.numbers.rearrange(lambda each: each.view(-1))
-    where = _checked(index.numbers.centre.reshape(-1), flat.shape[0])
+    where = _check_bounds(index.numbers.centre.reshape(-1), flat.shape[0])
     flat.centre[where] = source.numbers.centre.reshape(-1)
     if flat.radius is not None and source.numbers.radius is not None:
         flat.radius[where] = source.numbers.radius.reshape(-1)
@@ -426,11 +431,11 @@ def gather_row(call: Invocation) -> Array:
     """A part of a tensor, put into a tile. Operands: tile, tensor, two offsets, shape."""
     target, source = call.array(0), call.array(1)
     into, origin, shape = call.integers(2), call.integers(3), call.integers(4)
-    part, found = window_of(source.numbers, origin, shape)
+    part, found = slice_window(source.numbers, origin, shape)
     if call.flag("transpose"):
         part, found = part.rearrange(lambda each: each.mT), tuple(reversed(found))
     result = target.numbers.copy()
-    window, _ = window_of(result, into, found)
+    window, _ = slice_window(result, into, found)
     window.assign(part)
     return Array(result, target.dtype, target.shape)
 
@@ -461,7 +466,7 @@ def sort_blocks(call: Invocation) -> Array:
     )
     bits = bits.to(values.dtype).expand(values.shape).reshape(blocks.shape)
     centre = _sorted_pairs(blocks, bits).reshape(*values.shape[:-1], -1)
-    return call.array_of(_exact_only(call, source.numbers, centre), source)
+    return call.result_array(_exact_only(call, source.numbers, centre), source)
 
 
 def merge_runs(call: Invocation) -> Array:
@@ -473,7 +478,7 @@ def merge_runs(call: Invocation) -> Array:
     values = source.numbers.centre
     width = values.shape[-1]
     parts = [_merge_pairs([values[..., at : at + 4 * length]]) for at in range(0, width, 4 * length)]
-    return call.array_of(_exact_only(call, source.numbers, torch.cat(parts, -1)), source)
+    return call.result_array(_exact_only(call, source.numbers, torch.cat(parts, -1)), source)
 
 
 def _merge_pairs(lists: Sequence[Tensor]) -> Tensor:
@@ -489,4 +494,4 @@ def merge_lists(call: Invocation) -> Array:
     centre = _merge_pairs([each.numbers.centre for each in sources])
     shape = call.result.shape if call.result is not None else tuple(centre.shape)
     centre = centre[..., : shape[-1]]
-    return call.array_of(_exact_only(call, sources[0].numbers, centre), sources[0])
+    return call.result_array(_exact_only(call, sources[0].numbers, centre), sources[0])

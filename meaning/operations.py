@@ -1,4 +1,4 @@
-"""What each operation of the IR means: one table, `OPERATIONS`.
+"""The meaning of each operation of the IR: one table, `OPERATIONS`.
 
 A row says how the result is computed of the operands, and what the operation does to the bytes of its operands:
 
@@ -30,7 +30,7 @@ import torch
 from . import movement
 from .arithmetic import Numbers, broadcast, round_to_integers, settle
 from .ir import ElementType
-from .values import Array, Invocation, OperationError, Value, valid_part, within
+from .values import Array, Invocation, OperationError, Value, pad_with_poison, valid_part
 
 Tensor = torch.Tensor
 
@@ -81,7 +81,7 @@ def _elementwise(function: Callable[..., Numbers], count: int, *, scratch: int |
         if not like.dtype.is_float and any(isinstance(each, float) for each in call.operands[:count]):
             like = replace(like, dtype=ElementType.FP32)
         numbers = function(*(call.numbers(index, like) for index in range(count)))
-        return call.array_of(numbers, arrays[0], valid=_common_valid(*arrays))
+        return call.result_array(numbers, arrays[0], valid=_common_valid(*arrays))
 
     return Operation(
         compute=compute,
@@ -109,7 +109,7 @@ def _expansion(function: Callable[[Numbers, Numbers], Numbers], axis: int) -> Op
     def compute(call: Invocation) -> Array:
         tile, vector = call.array(0), call.array(1)
         numbers = function(tile.numbers, _fit_vector(vector, tile.shape, axis))
-        return call.array_of(numbers, tile, valid=tile.valid)
+        return call.result_array(numbers, tile, valid=tile.valid)
 
     dense = frozenset({0, 1}) if axis == -2 else frozenset[int]()
     return Operation(compute=compute, in_place=frozenset({0}), needs_dense=dense)
@@ -134,7 +134,7 @@ def _repeat(axis: int) -> Operation:
         numbers = _fit_vector(vector, target.shape, axis).rearrange(
             lambda each: each.expand(target.shape).clone()
         )
-        return call.array_of(numbers, vector, valid=target.valid)
+        return call.result_array(numbers, vector, valid=target.valid)
 
     return Operation(compute=compute, reads=frozenset({1}))
 
@@ -142,16 +142,16 @@ def _repeat(axis: int) -> Operation:
 def _expand_clone(call: Invocation) -> Array:
     source, target = call.array(0), call.array(1)
     numbers = source.numbers.rearrange(lambda each: each.expand(target.shape).clone())
-    return call.array_of(numbers, source)
+    return call.result_array(numbers, source)
 
 
 def _expand_scalar(call: Invocation) -> Array:
     target = call.array(0)
-    dtype = call.stated_dtype(target.dtype)
+    dtype = call.result_dtype(target.dtype)
     numbers = call.numbers(1, replace(target, dtype=dtype)).rearrange(
         lambda each: each.expand(target.shape).clone()
     )
-    return call.array_of(numbers, target, valid=target.valid)
+    return call.result_array(numbers, target, valid=target.valid)
 
 
 def _relu(x: Numbers) -> Numbers:
@@ -217,7 +217,7 @@ def _part(function: Callable[[Numbers, Numbers], Numbers]) -> Operation:
         if both.radius is not None and one.numbers.radius is not None and other.numbers.radius is not None:
             radius = select(both.radius, one.numbers.radius, other.numbers.radius)
         valid = tuple(max(pair) for pair in zip(one.valid, other.valid, strict=True))
-        return call.array_of(Numbers(centre, radius), one, valid=valid)
+        return call.result_array(Numbers(centre, radius), one, valid=valid)
 
     return Operation(compute=compute, in_place=frozenset({0, 1}))
 
@@ -229,6 +229,7 @@ def _validity(array: Array) -> Tensor:
 
 
 _COMPARISONS = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
+"""The comparisons in the order of the chip's own numbers for them."""
 
 
 def _compare(call: Invocation) -> Array:
@@ -247,21 +248,22 @@ def _select(call: Invocation) -> Array:
     condition = mask.numbers
     if condition.shape != shape:
         condition = condition.rearrange(lambda each: each[tuple(slice(0, length) for length in shape)])
-    return call.array_of(condition.choose(yes, no), like, valid=like.valid)
+    return call.result_array(condition.choose(yes, no), like, valid=like.valid)
 
 
 def _select_by_mode(call: Invocation) -> Array:
     one, other = call.array(0), call.array(1)
-    return call.array_of((one if call.integer(2) else other).numbers, one, valid=one.valid)
+    return call.result_array((one if call.integer(2) else other).numbers, one, valid=one.valid)
 
 
 _DIRECTED = ("floor", "ceil", "trunc")
+"""The rounding modes in which a cast to the same type rounds to whole numbers. The others change nothing then."""
 
 
 def _cast(call: Invocation) -> Array:
     source = call.array(0)
     mode = call.word("mode", "round")
-    dtype = call.stated_dtype(source.dtype)
+    dtype = call.result_dtype(source.dtype)
     numbers = source.numbers
     if dtype is source.dtype:
         # To the type that it has, a cast rounds to whole numbers in the directed modes, and is nothing in the others.
@@ -294,11 +296,11 @@ def _reduction(function: Callable[[Numbers, int], Numbers], axis: int | None) ->
         numbers = function(part, along)
         shape = [1 if each == along else length for each, length in enumerate(source.shape)]
         valid = [1 if each == along else length for each, length in enumerate(source.valid)]
-        numbers = within(numbers, shape, source.dtype, call.arithmetic)
+        numbers = pad_with_poison(numbers, shape, source.dtype, call.arithmetic)
         if not keep and len(shape) > 1:
             numbers = numbers.rearrange(lambda each: each.squeeze(along))
             del valid[along]
-        return call.array_of(numbers, source, valid=valid)
+        return call.result_array(numbers, source, valid=valid)
 
     return Operation(compute=compute, reads=frozenset({0}), scratch=frozenset({1}))
 
@@ -335,7 +337,7 @@ def _product(call: Invocation, left: int, right: int) -> tuple[Numbers, tuple[in
 
 
 def _accumulator_dtype(call: Invocation, operand: Array) -> ElementType:
-    return call.stated_dtype(
+    return call.result_dtype(
         operand.dtype
         if call.name.startswith("tensor.")
         else ElementType.FP32
@@ -351,7 +353,7 @@ def _matmul(call: Invocation) -> Array:
         bias = call.numbers(2)
         numbers = numbers + bias.rearrange(lambda each: each[..., : numbers.shape[-1]])
     numbers = settle(numbers, dtype, call.arithmetic)
-    return Array(within(numbers, shape, dtype, call.arithmetic), dtype, valid)
+    return Array(pad_with_poison(numbers, shape, dtype, call.arithmetic), dtype, valid)
 
 
 def _matmul_accumulate(call: Invocation) -> Array:
@@ -359,9 +361,9 @@ def _matmul_accumulate(call: Invocation) -> Array:
     numbers, shape, valid = _product(call, 1, 2)
     window = tuple(slice(0, length) for length in numbers.shape)
     total = accumulator.numbers.rearrange(lambda each: each[window]) + numbers
-    dtype = call.stated_dtype(accumulator.dtype)
+    dtype = call.result_dtype(accumulator.dtype)
     total = settle(total, dtype, call.arithmetic)
-    return Array(within(total, shape, dtype, call.arithmetic), dtype, valid)
+    return Array(pad_with_poison(total, shape, dtype, call.arithmetic), dtype, valid)
 
 
 def _dimension(call: Invocation) -> int:
@@ -443,7 +445,7 @@ _MOVEMENT: Mapping[str, Operation] = {
     "ci": Operation(compute=movement.sequence, reads=frozenset()),
     "reshape": Operation(compute=movement.reshape, is_view=True),
     "transpose_view": Operation(compute=movement.transpose, is_view=True),
-    "as_layout": Operation(compute=movement.as_layout, is_view=True),
+    "as_layout": Operation(compute=movement.swap_layout, is_view=True),
     "set_validshape": Operation(compute=movement.set_valid_shape, is_view=True),
     "slice": Operation(compute=movement.slice_part, is_view=True),
     "transpose": Operation(compute=movement.transpose, reads=_FIRST, scratch=frozenset({3})),
@@ -506,7 +508,11 @@ def _table() -> dict[str, Operation]:
 
 
 OPERATIONS: Mapping[str, Operation] = _table()
-"""By name without `tile.` or `tensor.`; `max`, `min` and `sum` of one tile along an axis are `reduce_max` and so on."""
+"""The row of each operation by its name without `tile.` or `tensor.`.
+
+`max`, `min` and `sum` of one tile along an axis are `reduce_max` and so on.
+"""
+
 
 NO_EFFECT = frozenset(
     {
@@ -518,7 +524,7 @@ NO_EFFECT = frozenset(
 """Operations that order others, or reserve room, and compute nothing."""
 
 
-def operation_of(name: str, operands: Sequence[Value]) -> Operation:
+def find_operation(name: str, operands: Sequence[Value]) -> Operation:
     """The row of an operation by its full name."""
     area, _, short = name.rpartition(".")
     if (

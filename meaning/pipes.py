@@ -1,4 +1,4 @@
-"""What passes between the cube and the vector side of a mixed kernel.
+"""The pipes between the cube and the vector side of a mixed kernel.
 
 A kernel of both sides is a cube function and a vector function, which run at once and hand tiles over by pipes: first
 pushed, first popped. A vector function may run on two lanes. Then a pipe carries a half of each tile to each lane, or
@@ -19,6 +19,7 @@ from .values import Array, Invocation, Value
 PIPE_OPERATIONS = frozenset({"tpush_to_aiv", "tpush_to_aic", "tpop_from_aic", "tpop_from_aiv"})
 
 _SPLITS = {"NONE": 0, "UP_DOWN": 1, "LEFT_RIGHT": 2}
+"""The numbers of the split modes. A dump states either the number or the name."""
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Pipes:
 
     def push(self, call: Invocation, tile: Array, lane: int) -> None:
         """The cube side pushes to both lanes, and a lane takes its own."""
-        split, pipe = split_of(call), call.attributes.get("id", 0)
+        split, pipe = split_mode(call), call.attributes.get("id", 0)
         self.moves += 1
         if call.name.endswith("tpush_to_aiv"):
             for each in (0, 1):
@@ -44,7 +45,7 @@ class Pipes:
 
     def pop(self, call: Invocation, lane: int) -> Array | None:
         """The tile that is next; None where it has not been pushed."""
-        split, pipe = split_of(call), call.attributes.get("id", 0)
+        split, pipe = split_mode(call), call.attributes.get("id", 0)
         if call.name.endswith("tpop_from_aic"):
             queue = self._queue("aiv", pipe, lane)
             if not queue:
@@ -58,7 +59,7 @@ class Pipes:
         tile = first.popleft()
         # Without a split the second lane pushes only to keep step with the first.
         other = second.popleft() if second else None
-        return joined(tile, other, split) if split and other is not None else tile
+        return join_halves(tile, other, split) if split and other is not None else tile
 
     def give_half(self, number: int, lane: int, tile: Array) -> None:
         """A lane has come to the `number`-th place where both lanes' halves are put together."""
@@ -68,7 +69,7 @@ class Pipes:
     def whole(self, number: int, call: Invocation) -> Array | None:
         """Both halves together; None before both are there."""
         upper, lower = self.halves.get((number, 0)), self.halves.get((number, 1))
-        return None if upper is None or lower is None else joined(upper, lower, split_of(call))
+        return None if upper is None or lower is None else join_halves(upper, lower, split_mode(call))
 
     def _queue(self, direction: str, pipe: Value, lane: int) -> deque[Array]:
         return self.queues.setdefault((direction, pipe, lane), deque())
@@ -78,8 +79,8 @@ def _copy(tile: Array) -> Array:
     return Array(tile.numbers.copy(), tile.dtype, tile.valid)
 
 
-def lanes_of(function: Function) -> int:
-    """On how many lanes a function runs at once."""
+def lane_count(function: Function) -> int:
+    """Return on how many lanes a function runs at once."""
     names = {name.rpartition(".")[2] for name in function.operations}
     asks_lane = "get_subblock_idx" in names
     if function.role != "AIV":
@@ -91,8 +92,8 @@ def lanes_of(function: Function) -> int:
     return 2 if asks_lane and isinstance(both, Constant) and both.value else 1
 
 
-def split_of(call: Invocation) -> int:
-    """Along which axis lanes share a tile: 0 for neither."""
+def split_mode(call: Invocation) -> int:
+    """Return the mode in which lanes share a tile: 0 for none, 1 for rows, 2 for columns."""
     value = call.attributes.get("split", call.attributes.get("mode", 0))
     if isinstance(value, Symbol):
         return _SPLITS.get(value.last, 0)
@@ -111,8 +112,8 @@ def half(tile: Array, split: int, lane: int) -> Array:
     return Array(numbers, tile.dtype, tuple(valid))
 
 
-def joined(first: Array, second: Array, split: int) -> Array:
-    """Two lanes' parts as one tile."""
+def join_halves(first: Array, second: Array, split: int) -> Array:
+    """Return two lanes' parts as one tile."""
     if split not in (1, 2):
         return first
     axis = len(first.shape) - (2 if split == 1 else 1)

@@ -14,6 +14,8 @@ from .ir import ElementType
 from .values import Invocation, OperationError, Value
 
 _LARGEST = 1 << 64
+"""An integer may not reach this value: no type of the IR holds it, and a hostile dump would let it grow for ever."""
+
 
 _UNARY: Mapping[str, Callable[[float], float]] = {"abs": abs, "neg": lambda x: -x, "not": lambda x: not x}
 _BINARY: Mapping[str, Callable[[float, float], float]] = {

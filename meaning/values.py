@@ -1,4 +1,4 @@
-"""What a program's variables hold while it runs, and what an operation is given.
+"""The values of a program's variables while it runs, and the operands of its operations.
 
 An `Array` is a tensor or a tile. An `Invocation` is one execution of an operation; `Result` is what the dump states of
 its result. Elements outside an array's valid shape mean nothing.
@@ -50,7 +50,7 @@ Value = Array | Pending | int | float | bool | str | None | Symbol | tuple["Valu
 
 @dataclass(frozen=True)
 class Result:
-    """What a dump states of a result: its shape, its type and its valid shape."""
+    """A result as the dump states it: its shape, its type and its valid shape."""
 
     shape: tuple[int, ...]
     dtype: ElementType
@@ -95,7 +95,7 @@ class Invocation:
     def integers(self, index: int) -> tuple[int, ...]:
         """An operand that is a list of sizes or offsets."""
         operand = self.operands[index] if index < len(self.operands) else None
-        return integers_of(operand, f"operand {index} of {self.name}")
+        return require_integers(operand, f"operand {index} of {self.name}")
 
     def integer(self, index: int) -> int:
         """An operand that is one integer."""
@@ -120,7 +120,7 @@ class Invocation:
         value = self.attributes.get(name)
         return int(value) if isinstance(value, (bool, int)) else default
 
-    def stated_dtype(self, default: ElementType) -> ElementType:
+    def result_dtype(self, default: ElementType) -> ElementType:
         """The element type of the result: of the dump, else of a keyword."""
         if self.result is not None:
             return self.result.dtype
@@ -130,17 +130,17 @@ class Invocation:
                 return ElementType[value.last]
         return default
 
-    def array_of(
+    def result_array(
         self, numbers: Numbers, like: Array, *, mode: str = "rint", valid: Sequence[int] | None = None
     ) -> Array:
         """A result: rounded to its stated type, in its stated shape."""
-        dtype = self.stated_dtype(like.dtype)
+        dtype = self.result_dtype(like.dtype)
         settled = settle(numbers, dtype, self.arithmetic, mode)
         return Array(settled, dtype, tuple(valid) if valid is not None else numbers.shape)
 
 
-def integers_of(value: Value, what: str) -> tuple[int, ...]:
-    """A list of sizes or offsets."""
+def require_integers(value: Value, what: str) -> tuple[int, ...]:
+    """Return a list of sizes or offsets. Raises an `OperationError` where the value is none."""
     values = value if isinstance(value, tuple) else (value,)
     found: list[int] = []
     for each in values:
@@ -163,8 +163,10 @@ def valid_part(array: Array) -> Numbers:
     return array.numbers.rearrange(lambda each: each[window])
 
 
-def within(numbers: Numbers, shape: Sequence[int], dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
-    """Numbers in the first corner of an array whose other elements no one has written."""
+def pad_with_poison(
+    numbers: Numbers, shape: Sequence[int], dtype: ElementType, arithmetic: ArithmeticMode
+) -> Numbers:
+    """Return numbers in the first corner of an array whose other elements no one has written."""
     if numbers.shape == tuple(shape):
         return numbers
     whole = poison(shape, dtype, arithmetic)
@@ -174,10 +176,10 @@ def within(numbers: Numbers, shape: Sequence[int], dtype: ElementType, arithmeti
     return whole
 
 
-def window_of(
+def slice_window(
     source: Numbers, offsets: Sequence[int], shape: Sequence[int]
 ) -> tuple[Numbers, tuple[int, ...]]:
-    """The part of an array at `offsets`, cut where the array ends; and its shape."""
+    """Return the part of an array at `offsets`, cut where the array ends, and its shape."""
     if len(offsets) != len(source.shape) or len(shape) != len(source.shape):
         raise OperationError(
             f"expected {len(source.shape)} offsets and lengths, found {len(offsets)} and {len(shape)}"

@@ -25,7 +25,7 @@ from ..runner.localization import Divergence, read_divergence
 from ..runner.localization_job import LocalizationJob, SceneCase, read_compared_builds
 from ..runner.probe.probe import Prober
 from ..runner.process.fork_servers import ForkServers
-from ..runner.releases import with_releases
+from ..runner.releases import add_releases
 from ..runner.settings import read_overrides
 from ..runner.stack_file import load_stack
 from ..runner.workspace.content import StackContent
@@ -44,9 +44,9 @@ from .scene import (
     DumpedRun,
     SceneBuilds,
     SceneTestRun,
-    as_build_directory,
     compare_dumps,
     export_scene_builds,
+    open_build_directory,
 )
 from .shrink.result import ShrinkRequest, shrink
 
@@ -264,14 +264,14 @@ def _open_named_builds(options: ReduceOptions, servers: ForkServers, say: Say) -
     overrides = read_overrides(options.repository)
 
     def toolchain(name: str, python: Path) -> Toolchain:
-        loaded = with_releases(load_stack(name, overrides=overrides), user_home().releases)
+        loaded = add_releases(load_stack(name, overrides=overrides), user_home().releases)
         return Toolchain.create(
             loaded, python=python, platform=options.platform, device=options.device, servers=servers
         )
 
     def build(path: Path, side: Toolchain, name: str) -> Path:
         written = options.output.absolute().with_name(f"{options.output.name}-builds") / name
-        return as_build_directory(
+        return open_build_directory(
             path, options.scene_case, side, written, reuse=options.resume, on_progress=say
         )
 

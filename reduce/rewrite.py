@@ -34,7 +34,7 @@ def submits_of_kernels(orchestration: Orchestration) -> tuple[Submit, ...]:
     return tuple(submit for submit in orchestration.submits if submit.kind is not SubmitKind.DUMMY)
 
 
-def with_first_submits(
+def keep_first_submits(
     orchestration: Orchestration, count: int, *, one_less: Collection[Submit] = ()
 ) -> bytes:
     """The source with an entry function that submits its first `count` tasks of kernels and then returns. Where a
@@ -150,13 +150,13 @@ class ReportedFault:
     buffers: tuple[ReportedBuffer, ...]
 
 
-def with_fault_report(orchestration: Orchestration, count: int) -> bytes:
+def insert_fault_report(orchestration: Orchestration, count: int) -> bytes:
     """The source that submits its first `count` tasks, and prints their buffers and the address of a crash.
 
     Raises:
-        FirstSubmitsError: as `with_first_submits`.
+        FirstSubmitsError: as `keep_first_submits`.
     """
-    first = Orchestration.parse(with_first_submits(orchestration, count))
+    first = Orchestration.parse(keep_first_submits(orchestration, count))
     assert first.entry is not None, "tasks are counted in an entry function"
     places = [(first.entry.start + 1, " precision_bisect::watch_for_faults();"), (0, _PRELUDE)]
     for ordinal, submit in enumerate(submits_of_kernels(first)):
@@ -224,7 +224,7 @@ class UntaggableError(UserError):
     """The source has submits at which no marker can be put."""
 
 
-def with_dump_markers(orchestration: Orchestration, *, results: Set[int], whole: Set[int]) -> bytes:
+def insert_dump_markers(orchestration: Orchestration, *, results: Set[int], whole: Set[int]) -> bytes:
     """The source with dump markers at the tasks with these ordinals. Tasks in `results` dump what they write, and tasks
     in `whole` dump all arguments.
 

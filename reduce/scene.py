@@ -96,7 +96,7 @@ class _Scene(BaseModel):
     kernels: list[_Kernel]
 
 
-def as_build_directory(
+def open_build_directory(
     path: Path,
     case: str | None,
     toolchain: Toolchain,
@@ -246,7 +246,7 @@ def export_scene_builds(
         BuildOutputError: what was written cannot be read.
     """
     written = [
-        as_build_directory(
+        open_build_directory(
             side.path, scene.failed, side.toolchain, folder / name, reuse=False, on_progress=on_progress
         )
         for name, side in (("failing", failing), ("reference", reference))

@@ -146,7 +146,7 @@ class GroupedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
         for group in OptionGroup:
-            members = (option.get_help_record(ctx) for option in options if group_of(option) is group)
+            members = (option.get_help_record(ctx) for option in options if option_group(option) is group)
             records = [record for record in members if record is not None]
             if records:
                 with formatter.section(group):
@@ -173,7 +173,7 @@ class Completion:
         return found if found or not self.or_files else [CompletionItem(incomplete, type="file")]
 
 
-def group_of(option: click.Option) -> OptionGroup:
+def option_group(option: click.Option) -> OptionGroup:
     """Return the group of an option. An option that declares none, such as `--help`, belongs to the other options."""
     return option.group if isinstance(option, GroupedOption) else OptionGroup.OTHER
 

@@ -276,7 +276,7 @@ class GitRepository:
         """The commits at which a shallow clone ends, because their parents are missing. Empty where the history is
         whole.
         """
-        return boundary_of(self.common_directory)
+        return shallow_boundary(self.common_directory)
 
     @property
     def deepen(self) -> str:
@@ -607,7 +607,7 @@ def literal(path: str) -> str:
     return f":(top,literal){path}"
 
 
-def boundary_of(directory: Path) -> frozenset[str]:
+def shallow_boundary(directory: Path) -> frozenset[str]:
     """Return the commits at which the history in a git directory ends, where it is shallow."""
     try:
         return frozenset((directory / "shallow").read_text(encoding="ascii").split())

@@ -225,8 +225,9 @@ class OrderTrial(DocumentPart):
     reference_runs: int = 0
     """Runs of a good build under the same schedule, alternating with the failing build's.
 
-    They end when the good build's outputs are wrong too. They also end when enough runs passed: with a probability of
-    99 %, a build that failed as often as the failing one would have shown it.
+    They end when the good build's outputs are wrong too. They also end when enough runs passed. A build that failed as
+    often as the failing one would have shown it by then, with a probability of 99 %.
+
     """
     reference_fails: bool | None = None
     """Whether a good build has wrong outputs under the schedule too.

@@ -36,7 +36,7 @@ def patch_name(repository: str) -> str:
     return f"{repository}+cherry-picks"
 
 
-def patches_in(revisions: Mapping[str, str], repository: str) -> list[str]:
+def list_patches(revisions: Mapping[str, str], repository: str) -> list[str]:
     """Return the commits that are picked on top of a repository's revision, in order."""
     return revisions.get(patch_name(repository), "").split()
 

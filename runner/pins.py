@@ -2,7 +2,7 @@
 
 A pin is a gitlink, a commit's id in a file, or a version in a `KEY=VALUE` line of a file. `PinReader` reads pins at any
 commit. `Revisions` extends a commit of one repository to commits of all. The rest reads a repository's submodules:
-where commits pin them, and what a checkout on this disk holds of them. `with_submodule_pins` makes pins of them, so
+where commits pin them, and what a checkout on this disk holds of them. `add_submodule_pins` makes pins of them, so
 that a bisection can continue inside a submodule that moves.
 """
 
@@ -333,7 +333,7 @@ class MissingSubmoduleError(UserError):
         )
 
 
-def submodules_at(
+def list_submodules(
     clone: GitRepository, treeish: str, *, besides: Collection[str] = ()
 ) -> Iterator[Submodule]:
     """Yield the submodules that a tree pins except those at some paths, each before the submodules inside it.
@@ -345,7 +345,7 @@ def submodules_at(
     for link in links:
         is_here = clone.has_commit(link.object)
         yield Submodule(path=link.path, commit=link.object, name=names.get(link.path), is_here=is_here)
-        for inner in submodules_at(clone, link.object) if is_here else ():
+        for inner in list_submodules(clone, link.object) if is_here else ():
             yield replace(inner, path=f"{link.path}/{inner.path}")
 
 
@@ -411,7 +411,7 @@ def pinned_submodules(repository: GitRepository, commits: Iterable[str]) -> dict
     return pinned
 
 
-def with_submodule_pins(
+def add_submodule_pins(
     stack: Stack, holder: str, pinned: Mapping[str, Collection[str]], clone: GitRepository
 ) -> tuple[Stack, list[str]]:
     """Return the stack with a repository and a pin for each submodule, and a sentence for each one left out.

@@ -39,7 +39,7 @@ class _Release:
     source: str | None
 
 
-def with_releases(stack: Stack, folder: Path) -> Stack:
+def add_releases(stack: Stack, folder: Path) -> Stack:
     """Return the stack with a repository in `folder` for each tool that has releases, and with their commits.
 
     Raises `UserError`.
@@ -64,7 +64,7 @@ def with_releases(stack: Stack, folder: Path) -> Stack:
     return stack.model_copy(update={"repositories": repositories})
 
 
-def versions_of(stack: Stack, name: str) -> tuple[str, ...]:
+def list_releases(stack: Stack, name: str) -> tuple[str, ...]:
     """Return the releases of a tool, oldest first. Writes nothing. Raises `UserError` where they cannot be found."""
     releases = stack.repositories[name].releases
     if releases is None:

@@ -621,10 +621,10 @@ def literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def to_display_text(template: str) -> str:
+def display_text(template: str) -> str:
     """Return the text as people read it: doubled braces are single ones, placeholders stay.
 
-    >>> to_display_text("{case} {{}}")
+    >>> display_text("{case} {{}}")
     '{case} {}'
     """
     return _PLACEHOLDER.sub(lambda match: match[0] if match[1] else match[0][0], template)

@@ -221,7 +221,7 @@ def commit_ids(session: Session, repository: str, commits: Sequence[Commit]) -> 
 
 
 _MAX_NAMES = 500
-"""The number of ids that one query names. Databases bound their parameters."""
+"""One query names this many ids at most, because databases bound their parameters."""
 
 
 def batches(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -31,7 +31,7 @@ def schemas() -> list[str]:
     return sorted(script.name[1:].partition("_")[0] for script in scripts if script.name.startswith("v"))
 
 
-def schema_of(connection: Connection) -> str | None:
+def read_schema(connection: Connection) -> str | None:
     """Return the schema of a store, as its migrations recorded it; None where there is no store yet."""
     if not inspect(connection).has_table(_TABLE):
         return None
@@ -143,7 +143,7 @@ def read_store(url: str) -> sessionmaker[Session]:
     else:
         engine = _engine(parsed).execution_options(postgresql_readonly=True)
     with _translate_errors(parsed, "read"), engine.connect() as connection:
-        found, head = schema_of(connection), schemas()[-1]
+        found, head = read_schema(connection), schemas()[-1]
         if found != head:
             _refuse_later(parsed, found)
             raise OlderSchemaError(
@@ -417,7 +417,7 @@ def migrate(connection: Connection, schema: str = "head") -> None:
 
 def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
-        found = schema_of(connection)
+        found = read_schema(connection)
         if found == schemas()[-1]:
             return
         _refuse_later(engine.url, found)
@@ -433,7 +433,7 @@ def _refuse_foreign(parsed: URL, file: Path) -> None:
         return
     engine = _engine(_read_only_file(parsed, file))
     with engine.connect() as connection:
-        names = [] if schema_of(connection) else _names_of_tables(connection)
+        names = [] if read_schema(connection) else _names_of_tables(connection)
     engine.dispose()
     if names:
         raise StoreError(

@@ -34,7 +34,7 @@ from .tables import MAX_NAME_LENGTH, BisectionRow, ProbeRow, SubmissionRow, Toke
 from .vocabulary import HIGHEST_PRIORITY, BisectionOutcome, ProbeState, SubmissionState
 
 _UNKNOWN_SECONDS = 1800.0
-"""The assumed duration of a bisection before any has ended."""
+"""A bisection is assumed to take this many seconds before any has ended. Half an hour is neither short nor long."""
 
 
 @dataclass(frozen=True, order=True)
@@ -237,15 +237,17 @@ def _entries(session: Session, rows: Iterable[SubmissionRow]) -> Iterator[QueueE
 
 
 INTERRUPTED = 130
-"""The exit code of a bisection that was interrupted, and of a submission that was cancelled."""
+"""A bisection that was interrupted ends with this exit code. So does a submission that was cancelled."""
+
 _SIGNAL_BASE = 128
-"""Exit codes above this one mean that a command was interrupted or killed."""
+"""An exit code above this one means that a command was interrupted or killed. A shell adds the signal's number."""
+
 _ERROR = 1
 _MAX_LOST_WORKERS = 3
 _LONGEST_LEASE = timedelta(minutes=5)
 _ANOTHER_HOME = "it has begun in another $PRECISION_BISECT_HOME, whose workers alone can go on with it"
 _RECENT = timedelta(days=1)
-"""The period that counts for a fair share."""
+"""A fair share counts the work of this period. What a user had last week is no reason to wait."""
 
 
 _MAX_WORDS_BYTES = 1 << 16

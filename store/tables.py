@@ -153,7 +153,7 @@ def _to_json_number(number: float) -> float | str:
 
 
 MAX_NAME_LENGTH = 64
-"""The largest number of characters in a bisection's name."""
+"""A bisection's name has this many characters at most, so that it fits a column of a table."""
 
 
 def _enum_values(kind: type[StrEnum]) -> list[str]:

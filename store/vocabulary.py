@@ -88,53 +88,65 @@ class Verdict(StrEnum):
         return _TRAITS[self]
 
 
-class VerdictTraits(NamedTuple):
-    """The properties of a verdict. Code that treats some verdicts differently tests a property, and lists none."""
+@dataclass(frozen=True, kw_only=True)
+class VerdictTraits:
+    """The properties of a verdict. Code that treats some verdicts differently tests a property, and lists none.
 
-    ends_well: bool
+    Each row of the table names only the properties in which its verdict is unlike most.
+    """
+
+    ends_well: bool = False
     """The case ended without a failure."""
-    is_failure: bool
+    is_failure: bool = False
     """The program fails. In a night such a case counts as failing."""
-    can_be_bad: bool
+    can_be_bad: bool = False
     """`--bad-when` takes it."""
-    judges_commit: bool
+    judges_commit: bool = True
     """It says something of the commit, and not of the machine alone."""
-    is_intermittent: bool
+    is_intermittent: bool = False
     """Another run of the same build often ends otherwise."""
-    may_be_device: bool
+    may_be_device: bool = False
     """The device, and not the program, may be at fault. A night ignores it for a case that never passed."""
-    compares_outputs: bool
+    compares_outputs: bool = False
     """Outputs were compared with their golden data."""
-    leaves_tensors: bool
+    leaves_tensors: bool = False
     """A failure whose dumped tensors can be compared with those of a good run."""
-    fails_in_run: bool
+    fails_in_run: bool = False
     """The build was made and launched, and then failed."""
-    ends_early: bool
+    ends_early: bool = False
     """A build exists, and what it contains fails before outputs are compared. Such a failure can be reduced."""
-    fails_to_build: bool
+    fails_to_build: bool = False
     """The toolchain could not be built at this commit."""
 
 
-_Y, _N = True, False
-# fmt: off
 _TRAITS = {
-    # In the order of the fields: ends_well, is_failure, can_be_bad, judges_commit, is_intermittent, may_be_device,
-    # compares_outputs, leaves_tensors, fails_in_run, ends_early, fails_to_build.
-    Verdict.PASS:                 VerdictTraits(_Y, _N, _N, _Y, _N, _N, _Y, _N, _N, _N, _N),
-    Verdict.MISMATCH:             VerdictTraits(_N, _Y, _Y, _Y, _N, _N, _Y, _Y, _Y, _N, _N),
-    Verdict.COMPILE_ERROR:        VerdictTraits(_N, _Y, _Y, _Y, _N, _N, _N, _N, _N, _N, _N),
-    Verdict.ASSEMBLE_ERROR:       VerdictTraits(_N, _Y, _Y, _Y, _N, _N, _N, _N, _N, _Y, _N),
-    Verdict.KERNEL_COMPILE_ERROR: VerdictTraits(_N, _Y, _Y, _Y, _N, _N, _N, _N, _N, _Y, _N),
-    Verdict.STALL:                VerdictTraits(_N, _Y, _Y, _Y, _N, _N, _N, _Y, _Y, _Y, _N),
-    Verdict.CRASH:                VerdictTraits(_N, _Y, _Y, _Y, _Y, _N, _N, _N, _Y, _Y, _N),
-    Verdict.DEVICE_ERROR:         VerdictTraits(_N, _Y, _Y, _Y, _Y, _Y, _N, _N, _Y, _Y, _N),
-    Verdict.TIMEOUT:              VerdictTraits(_N, _Y, _Y, _Y, _N, _Y, _N, _N, _N, _Y, _N),
-    Verdict.BUILD_ERROR:          VerdictTraits(_N, _N, _Y, _Y, _N, _N, _N, _N, _N, _N, _Y),
-    Verdict.ENVIRONMENT_ERROR:    VerdictTraits(_N, _N, _N, _N, _N, _Y, _N, _N, _N, _N, _N),
-    Verdict.NOT_VALIDATED:        VerdictTraits(_Y, _N, _Y, _Y, _N, _N, _N, _N, _N, _N, _N),
-    Verdict.UNKNOWN:              VerdictTraits(_N, _N, _N, _Y, _N, _N, _N, _N, _N, _N, _N),
+    Verdict.PASS: VerdictTraits(ends_well=True, compares_outputs=True),
+    Verdict.MISMATCH: VerdictTraits(
+        is_failure=True, can_be_bad=True, compares_outputs=True, leaves_tensors=True, fails_in_run=True
+    ),
+    Verdict.COMPILE_ERROR: VerdictTraits(is_failure=True, can_be_bad=True),
+    Verdict.ASSEMBLE_ERROR: VerdictTraits(is_failure=True, can_be_bad=True, ends_early=True),
+    Verdict.KERNEL_COMPILE_ERROR: VerdictTraits(is_failure=True, can_be_bad=True, ends_early=True),
+    Verdict.STALL: VerdictTraits(
+        is_failure=True, can_be_bad=True, leaves_tensors=True, fails_in_run=True, ends_early=True
+    ),
+    Verdict.CRASH: VerdictTraits(
+        is_failure=True, can_be_bad=True, is_intermittent=True, fails_in_run=True, ends_early=True
+    ),
+    Verdict.DEVICE_ERROR: VerdictTraits(
+        is_failure=True,
+        can_be_bad=True,
+        is_intermittent=True,
+        may_be_device=True,
+        fails_in_run=True,
+        ends_early=True,
+    ),
+    Verdict.TIMEOUT: VerdictTraits(is_failure=True, can_be_bad=True, may_be_device=True, ends_early=True),
+    Verdict.BUILD_ERROR: VerdictTraits(can_be_bad=True, fails_to_build=True),
+    Verdict.ENVIRONMENT_ERROR: VerdictTraits(judges_commit=False, may_be_device=True),
+    Verdict.NOT_VALIDATED: VerdictTraits(ends_well=True, can_be_bad=True),
+    Verdict.UNKNOWN: VerdictTraits(),
 }
-# fmt: on
 
 
 @dataclass(frozen=True, kw_only=True)

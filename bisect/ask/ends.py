@@ -19,10 +19,10 @@ from pathlib import Path, PurePosixPath
 
 from ...runner.errors import EndsError, UsageError, UserError, reason
 from ...runner.git import GITLINK, GitRepository
-from ...runner.overlays import CherryPicks, patches_in
+from ...runner.overlays import CherryPicks, list_patches
 from ...runner.pins import Revisions
 from ...runner.probe.judge import Crash
-from ...runner.stack import Overlay, Stack, to_display_text
+from ...runner.stack import Overlay, Stack, display_text
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import InheritedVariables, case_variables
 from ...runner.workspace.home import Home
@@ -31,7 +31,7 @@ from ...store.durable_files import read_text_file
 from ...store.vocabulary import Seeks, plural
 from ..history.range import LoadedRange
 from .predicate import OwnFile, Predicate
-from .question import BisectRequest, overlay_for, suggest_file
+from .question import BisectRequest, overlay_option, suggest_file
 
 _DATE_ON_BRANCH = re.compile(r"(?P<line>.*)@\{(?P<date>.+)\}")
 _NOT_A_DATE = re.compile(r"-?\d+|u|upstream|push", re.IGNORECASE)
@@ -470,7 +470,7 @@ def _check_file(
         return
     other = next((sha for end, sha in named.items() if modes[end]), None)
     if other is not None or (repository.path / file.path).exists():
-        overlay = overlay_for(repository, file.path, ends.good, ends.bad, other)
+        overlay = overlay_option(repository, file.path, ends.good, ends.bad, other)
         mend = "" if overlay is None else f"lay it over every commit with {overlay}, or "
         raise UsageError(
             f"-- {file.word}: expected it at both ends, for git tracks it and each commit runs its own, found none at "
@@ -513,7 +513,7 @@ def _argument_notices(
         there = {end: _has_path(repository, sha, file) for end, sha in named.items()}
         if any(there.values()) and not all(there.values()):
             has, lacks = sorted(there, key=lambda end: not there[end])
-            overlay = overlay_for(repository, file, ends.good, ends.bad, named[has])
+            overlay = overlay_option(repository, file, ends.good, ends.bad, named[has])
             mend = f"lay the {has} end's over every commit with {overlay} if the command needs it there"
             yield f"{word} is not at the {lacks} end" + ("" if overlay is None else f"; {mend}")
 
@@ -670,7 +670,7 @@ def _commits(request: BisectRequest, workspace: Workspace) -> Iterator[tuple[str
     for end in request.ends.values():
         held = revisions.complete({**request.frozen, request.repository: end})
         yield from ((name, held[name]) for name in stack.repositories if name in held)
-        yield from ((name, patch) for name in stack.repositories for patch in patches_in(held, name))
+        yield from ((name, patch) for name in stack.repositories for patch in list_patches(held, name))
     for name, repository in stack.repositories.items():
         yield from ((name, overlay.commit) for overlay in repository.overlays)
 
@@ -694,4 +694,4 @@ def _texts_of_command(request: BisectRequest) -> Iterator[str]:
 def _words_of_command(request: BisectRequest) -> Iterator[str]:
     case = request.stack.case
     steps = (word for step in request.stack.steps.values() for word in step.command)
-    yield from map(to_display_text, (*case.command, *case.after, *steps, request.case_text))
+    yield from map(display_text, (*case.command, *case.after, *steps, request.case_text))

@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...runner.case.case import CaseName, predecessors
-from ...runner.case.preflight import bundled_data, check_replayable, check_runtime_dir, with_harness
+from ...runner.case.preflight import add_harness, bundled_data, check_replayable, check_runtime_dir
 from ...runner.errors import EndsError, UsageError, UserError
 from ...runner.git import GitRepository, commit_page_prefix
 from ...runner.overlays import CherryPick, OverlayReader, overlay_notices, read_effective_text
 from ...runner.pins import (
     Revisions,
+    add_submodule_pins,
     fixed_revisions,
     moved_submodules,
     pinned_submodules,
-    with_submodule_pins,
 )
 from ...runner.probe.judge import BadWhen
-from ...runner.releases import release_notices, with_releases
-from ...runner.renames import adapted_files, describe_rename, with_renames
-from ...runner.stack import Stack, to_display_text
+from ...runner.releases import add_releases, release_notices
+from ...runner.renames import adapted_files, add_renames, describe_rename
+from ...runner.stack import Stack, display_text
 from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace
 from ...store.tables import now
@@ -51,9 +51,9 @@ from .question import (
     check_requirements,
     frozen_values,
     missing_submodules,
-    overlay_for,
+    overlay_option,
+    replace_commit_names,
     suggest_file,
-    with_commit_ids,
 )
 
 _LFS_ATTRIBUTE = "filter=lfs"
@@ -207,7 +207,7 @@ def _check_case_exists(case: CaseName, request: BisectRequest, workspace: Worksp
         return
     sha, other = named[lacking], next((sha for sha, is_there in has.items() if is_there), None)
     if other is not None:
-        overlay = overlay_for(clone, case.path, request.range.old, request.range.new, other)
+        overlay = overlay_option(clone, case.path, request.range.old, request.range.new, other)
         mend = "name another end" if overlay is None else f"lay it over every commit with {overlay}"
         raise UsageError(
             f"{option} {case.path}: expected it at both ends, found none at {lacking} {sha[:12]}; {mend}"
@@ -288,10 +288,10 @@ def prepare(
     given = _check_inputs(question)
     if not runs:
         check_lists_releases(given.stack)
-    given = replace(given, stack=with_releases(given.stack, home.releases))
+    given = replace(given, stack=add_releases(given.stack, home.releases))
     workspace = Workspace(given.stack, home)
     given, overlaid = _apply_overlays(question, given, workspace)
-    given = replace(given, stack=with_renames(given.stack, question.adapt, workspace.repositories))
+    given = replace(given, stack=add_renames(given.stack, question.adapt, workspace.repositories))
     check_histories(workspace, searched=given.repository)
     ends = find_ends(question, workspace.repositories[given.repository])
     step("fetching what a partial clone has not")
@@ -337,7 +337,7 @@ def _case_notices(request: BisectRequest) -> Iterator[str]:
     if request.runtime_dir is not None:
         yield f"every run uses the build directory {request.runtime_dir} in place of compiling the case"
     if variables := request.stack.case.variables:
-        told = ", ".join(f"{name}={to_display_text(text)}" for name, text in variables.items())
+        told = ", ".join(f"{name}={display_text(text)}" for name, text in variables.items())
         yield f"every run of the case has {told}"
     if after := request.stack.case.after:
         yield (
@@ -379,7 +379,7 @@ def _check_inputs(question: Question) -> _PlanInputs:
             "--golden-data, or the case with --case"
         )
     check_replayable(runtime_dir, golden_data)
-    return replace(given, stack=with_harness(stack))
+    return replace(given, stack=add_harness(stack))
 
 
 def _apply_overlays(
@@ -420,7 +420,7 @@ def _pin_submodules(
     moved = moved_submodules(history) if question.good else pinned_submodules(repository, [new])
     besides = stack.submodule_paths(name)
     pinned = {path: commits for path, commits in moved.items() if path not in besides}
-    return with_submodule_pins(stack, name, pinned, workspace.clones[name])
+    return add_submodule_pins(stack, name, pinned, workspace.clones[name])
 
 
 def _make_request(
@@ -473,7 +473,7 @@ def _make_request(
         runtime_dir=given.runtime_dir,
         frozen_runtime_dir=home.bisections / name / "runtime-dir" if given.runtime_dir else None,
         interactive=question.interactive,
-        typed=with_commit_ids(question.typed, held),
+        typed=replace_commit_names(question.typed, held),
         folder=Path.cwd(),
         first_parent=question.first_parent,
         commit_pages=_commit_pages(workspace),

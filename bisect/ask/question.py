@@ -32,10 +32,10 @@ from ...runner.case.preflight import CaseImports, frozen_build_case, may_install
 from ...runner.errors import UsageError, UserError
 from ...runner.git import GITLINK, GitError, GitRepository
 from ...runner.overlays import CherryPick
-from ...runner.pins import PinReader, Revisions, Submodule, has_commit_in_pin, is_initialized, submodules_at
+from ...runner.pins import PinReader, Revisions, Submodule, has_commit_in_pin, is_initialized, list_submodules
 from ...runner.probe.judge import BadWhen, Crash
 from ...runner.settings import check_trusted, read_whole
-from ...runner.stack import Stack, is_plain_name, suggestion, to_display_text
+from ...runner.stack import Stack, display_text, is_plain_name, suggestion
 from ...runner.stack_file import checkout_root, load_stack, stack_of_checkout
 from ...runner.workspace.environment import EnvironmentReader, InheritedVariables
 from ...runner.workspace.home import command_line
@@ -52,7 +52,8 @@ from .predicate import PLACEHOLDER_COMMAND, predicate_stack
 _FLOOR = 0.05
 """This share of the shipped rates always remains, so that nothing is ever excluded."""
 _PRIOR_STRENGTH = 4.0
-"""The previous level counts as this many cases or faults."""
+"""The previous level counts as this many cases or faults, so that a few measured ones do not outweigh it at once."""
+
 _FITTING_ROUNDS = 20
 
 
@@ -321,7 +322,7 @@ class BisectRequest(Document):
         """The user's own files that a command names by their full path. Nobody else has them."""
         if self.case is not None or self.runtime_dir is not None:
             return []
-        words = (Path(to_display_text(word)) for word in self.stack.case.command)
+        words = (Path(display_text(word)) for word in self.stack.case.command)
         return [
             word
             for word in words
@@ -354,7 +355,7 @@ def case_text(
         return case
     if interactive and tuple(command) == PLACEHOLDER_COMMAND:
         return "what a person runs"
-    return shlex.join(map(to_display_text, command)) if runtime_dir is None else str(runtime_dir)
+    return shlex.join(map(display_text, command)) if runtime_dir is None else str(runtime_dir)
 
 
 def check_requirements(
@@ -400,7 +401,7 @@ def missing_submodules(
     moving = [each.sha for each in commits if any(change.new_mode == GITLINK for change in each.changes)]
     missing: dict[str, tuple[Submodule, str]] = {}
     for sha in (request.bad, request.good, *moving):
-        for each in submodules_at(workspace.clones[name], sha):
+        for each in list_submodules(workspace.clones[name], sha):
             if not (each.is_here or has_commit_in_pin(each, name, stack, workspace.clones)):
                 missing.setdefault(each.path, (each, sha))
     checkout = workspace.repositories[name]
@@ -452,7 +453,7 @@ def suggest_file(repository: GitRepository, sha: str, path: PurePosixPath) -> st
     return f": did you mean {min(namesakes, key=len)}?" if namesakes else suggestion(str(path), alike)
 
 
-def overlay_for(
+def overlay_option(
     repository: GitRepository, path: PurePosixPath, good: str, bad: str, at: str | None
 ) -> str | None:
     """Return the option that lays a file over all commits of a range, as it is at a commit or on disk.
@@ -613,7 +614,7 @@ CommitsByOption = Mapping[str, Mapping[str, str]]
 """The commit ids that each value of an option stood for at the time, by option."""
 
 
-def with_commit_ids(words: Sequence[str], commits: CommitsByOption) -> tuple[str, ...]:
+def replace_commit_names(words: Sequence[str], commits: CommitsByOption) -> tuple[str, ...]:
     """Return the words of a command with commit ids in place of names of commits, which may move on.
 
     The name of the bisection is left out, because it is taken. A password in the store's URL becomes `***`.

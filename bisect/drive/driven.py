@@ -16,7 +16,7 @@ from ...runner.case.case import RunOptions
 from ...runner.case.golden_data import FrozenGolden, freeze, load_frozen, load_reader
 from ...runner.errors import UserError
 from ...runner.probe.judge import describe_failure
-from ...runner.probe.probe import ProbeRequest, ProbeResult, place_of
+from ...runner.probe.probe import ProbeRequest, ProbeResult, place_name
 from ...runner.verdict.rules import CompilerError, compiler_errors, error_size
 from ...runner.verdict.symptoms import Family, Symptoms
 from ...runner.workspace.environment import description_changes, fingerprint
@@ -271,7 +271,7 @@ def finished_probe(stored: ProbeRow, *, kernels: tuple[str, ...] = ()) -> Finish
 
 def place_of_row(stored: ProbeRow) -> str | None:
     """Return the place where a stored probe was made. It is None where the place is unknown."""
-    return None if stored.slot is None else place_of(stored.host, stored.slot)
+    return None if stored.slot is None else place_name(stored.host, stored.slot)
 
 
 def _times(stored: ProbeRow) -> ProbeTimes:
@@ -295,7 +295,7 @@ def _summary_evidence(stored: ProbeRow) -> tuple[str, ...]:
     return tuple(line.text for line in first)
 
 
-def kernels_in(directory: Path) -> tuple[str, ...]:
+def list_kernel_names(directory: Path) -> tuple[str, ...]:
     """Return the names of the kernels in the build that a probe left in its directory."""
     return tuple(path.stem for path in sorted(directory.glob("build/kernels/*/*.cpp")))
 
@@ -659,7 +659,7 @@ class DrivenBisection:
         self.bisection = self.bisection.apply_event(DataFrozen())
 
     def _finished_probe(self, stored: ProbeRow) -> FinishedProbe:
-        return finished_probe(stored, kernels=kernels_in(self._directory(stored.ordinal)))
+        return finished_probe(stored, kernels=list_kernel_names(self._directory(stored.ordinal)))
 
     def _directory(self, ordinal: int) -> Path:
         return self._probes / f"{ordinal:04d}"

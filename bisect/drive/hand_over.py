@@ -51,7 +51,7 @@ from ...runner.process.run import (
     execute,
     interrupt_after,
 )
-from ...runner.renames import ProposedRename, RefusedArgument, find_explaining_renames, refused_argument
+from ...runner.rename_search import ProposedRename, RefusedArgument, find_explaining_renames, refused_argument
 from ...runner.stack import Rename, Stack
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import PYTHON_VARIABLES
@@ -345,7 +345,7 @@ def find_failed_case(probe: ProbeRow) -> str | None:
 
 
 _DEFAULT_SECONDS = 4 * 3600.0
-"""Seconds for localization where the bisection has no budget."""
+"""Localization may take this many seconds where the bisection has no budget, so that it always ends."""
 
 
 def localize_culprit(

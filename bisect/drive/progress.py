@@ -52,7 +52,6 @@ from ..engine.bisection import (
 )
 from ..engine.conclusion import Conclusion
 from ..engine.costs import Context, Timings, available_builds
-from ..engine.opening import highest_rate, runs_excluding
 from ..engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
 from ..engine.range_search import RangeSearch
 from ..engine.runs import (
@@ -65,6 +64,7 @@ from ..engine.runs import (
     failing_end,
     passing_end,
 )
+from ..engine.target_judgement import highest_rate, runs_excluding
 from ..history.questions import AskBlamedFile, AskRange, HistoryQuestion
 from ..history.range import LoadedRange
 from ..search.graph import Floats
@@ -839,9 +839,10 @@ def _picture_lines(text: str, width: int, *, style: str = "") -> Iterator[Text]:
 
 
 REPORT_INTERVAL = 60.0
-"""Seconds between two lines about a run that is still going on."""
+"""A run that is still going on gets a line each time this many seconds have passed. More lines would fill a log."""
+
 _MAX_PICTURE_WIDTH = 100
-"""Columns of a picture in a log, which has no width of its own."""
+"""The picture in a log has this many columns at most, because a log has no width of its own."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ...runner.errors import EndsError, UndecidedError
 from ...runner.git import GitRepository, commits_with_same_change
-from ...runner.overlays import find_applicable_commits, patches_in
+from ...runner.overlays import find_applicable_commits, list_patches
 from ...runner.pins import NoPinError, Revisions
 from ...runner.stack import Overlay
 from ...runner.workspace.content import StackContent
@@ -166,7 +166,7 @@ class HistoryReader:
         match question:
             case AskPatches():
                 revisions = self._revisions.complete({question.repository: question.commit})
-                return tuple(patches_in(revisions, question.repository))
+                return tuple(list_patches(revisions, question.repository))
             case AskApplies():
                 return find_applicable_commits(
                     self._clone(question.repository), question.change, question.commits

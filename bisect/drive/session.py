@@ -1,6 +1,6 @@
 """A bisection in the store: begun, driven by one process, and resumed after a stop.
 
-`StoredBisection` is the central class. `PersonWorkers` lets a person judge what the pool builds. `with_diffs` reads
+`StoredBisection` is the central class. `PersonWorkers` lets a person judge what the pool builds. `attach_diffs` reads
 from git what each culprit changes when a bisection ends, because reports are made from the store alone.
 """
 
@@ -67,10 +67,10 @@ from .progress import Progress
 from .repository_history import merge_base_finding, undecidable_merge_base
 
 _MAX_EVIDENCE_LINES = 100
-"""Names are searched for in at most this many lines of evidence."""
+"""Names are searched for in at most this many lines of evidence. The first lines are those that decided the verdict."""
 
 
-def with_diffs(conclusion: Conclusion, request: BisectRequest, probes: Iterable[ProbeRow]) -> Conclusion:
+def attach_diffs(conclusion: Conclusion, request: BisectRequest, probes: Iterable[ProbeRow]) -> Conclusion:
     """Return the conclusion with what its culprits change. A culprit that git cannot read gets no diff."""
     if not conclusion.culprits:
         return conclusion
@@ -485,7 +485,7 @@ class StoredBisection:
 
     def conclude(self, conclusion: Conclusion) -> None:
         """Store the conclusion, with what its culprits change."""
-        kept = with_diffs(conclusion, self.request, self.journal.probes.finished_probes())
+        kept = attach_diffs(conclusion, self.request, self.journal.probes.finished_probes())
         self.journal.conclude(conclusion.outcome, write_document(kept))
         self.conclusion, self._end = kept, DriveEnd.CONCLUDED
 

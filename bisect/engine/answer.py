@@ -297,7 +297,9 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
 
 _SHORT = 12
 _MANY_ALIKE = 20
-"""Where no commit is named, the message mentions a row of equal outcomes from this length on."""
+"""A message that names no commit mentions a row of equal outcomes from this length on. A shorter row is nothing
+unusual."""
+
 _HOW_TO_TEST = "; --cherry-pick, --overlay and --adapt make commits testable"
 _HALF = 0.5
 _WHY = {

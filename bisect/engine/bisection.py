@@ -13,7 +13,8 @@ from .answer import BisectionState, Enter, Finish, Move, budget_conclusion
 from .conclusion import Conclusion
 from .costs import Context, ExpectedGain
 from .failures import EndFailure, ErrorScale, end_failure, judge_failures
-from .opening import GoodEndSearch, RangeOpening
+from .good_end import GoodEndSearch
+from .opening import RangeOpening
 from .probes import FinishedProbe, RunningProbe, Target
 from .runs import BisectionKnowledge, BisectionQuestion, Needs, Note, Notice, ProbeLog
 from .search import CulpritSearch, unperturbed_search

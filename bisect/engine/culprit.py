@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
-from ...store.vocabulary import BisectionOutcome, Commit, Judgement
+from ...store.vocabulary import BisectionOutcome, Commit, Judgement, Phase
 from ..history.questions import (
     AskCheckChange,
     AskMergeBase,
@@ -26,7 +26,7 @@ from ..history.questions import (
     descent,
     has_diverged,
 )
-from ..history.range import LoadedRange, outcome_of
+from ..history.range import LoadedRange, search_outcome
 from ..search.belief import Cell, LayerMatrix, Outcome, next_cell
 from ..search.hypotheses import GOOD_END
 from .answer import (
@@ -56,9 +56,10 @@ from .conclusion import (
     YardstickTest,
 )
 from .costs import Context
-from .opening import counterfactuals
+from .probes import WantedProbe
 from .range_search import RangeSearch
 from .runs import BisectionKnowledge, Notice, RangeEvidence
+from .target_judgement import await_probe, judge_target
 
 _SHORT = 12
 
@@ -215,11 +216,11 @@ class CheckChangeTests(CulpritState):
             AskTarget(repository=named.repository, commit=commit, held=self.search.loaded.range.held)
             for commit in (moved.new_with_old, moved.old_with_new)
         ]
-        judgements = counterfactuals(known, questions, self.search)
+        judgements = _judge_targets(known, questions, self.search)
         if isinstance(judgements, Wait):
             return judgements
         seeks = self.search.loaded.range.seeks
-        outcomes = outcome_of(judgements[0], seeks), outcome_of(judgements[1], seeks)
+        outcomes = search_outcome(judgements[0], seeks), search_outcome(judgements[1], seeks)
         test = YardstickTest(
             changes=moved.changes,
             new_with_old=judgements[0],
@@ -272,7 +273,7 @@ class PinDescent(CulpritState):
         outer, named = self.search.loaded.range, self.culprit.named
         held = {**outer.held, self.pin.held_name: base}
         asked = AskTarget(repository=named.repository, commit=named.commit, held=held)
-        judgements = counterfactuals(known, [asked], self.search)
+        judgements = _judge_targets(known, [asked], self.search)
         return judgements if isinstance(judgements, Wait) else judgements[0]
 
     def _open(self, known: BisectionKnowledge, found: Descent) -> Advance:
@@ -335,12 +336,12 @@ class LayerTests(CulpritState):
         )
         cells: list[LayerCell] = []
         while (cell := next_cell(matrix)) is not None:
-            judgements = counterfactuals(known, [self._cell_target(cell)], self.search)
+            judgements = _judge_targets(known, [self._cell_target(cell)], self.search)
             if isinstance(judgements, Wait):
                 return judgements
             (judgement,) = judgements
             cells.append(LayerCell(new=_sorted_layers(matrix, cell), judgement=judgement))
-            matrix = matrix.with_outcome(cell, outcome_of(judgement, self.search.loaded.range.seeks))
+            matrix = matrix.with_outcome(cell, search_outcome(judgement, self.search.loaded.range.seeks))
         tested = MovedLayers(
             layers=matrix.layers,
             cells=tuple(cells),
@@ -456,7 +457,7 @@ class PinTests(CulpritState):
             AskTarget(repository=repository, commit=commit, held={**held, pin.held_name: pinned})
             for commit, pinned in ((self.culprit.named.commit, pin.old), (parent, pin.new))
         ]
-        judgements = counterfactuals(known, asked, self.search)
+        judgements = _judge_targets(known, asked, self.search)
         if isinstance(judgements, Wait):
             return judgements
         counterfactual = self._counterfactual(known, pin, judgements)
@@ -471,7 +472,9 @@ class PinTests(CulpritState):
     ) -> Counterfactual:
         new_holder, old_holder = judgements
         seeks = self.search.loaded.range.seeks
-        cause: Blame = _BLAME.get((outcome_of(new_holder, seeks), outcome_of(old_holder, seeks)), "unknown")
+        cause: Blame = _BLAME.get(
+            (search_outcome(new_holder, seeks), search_outcome(old_holder, seeks)), "unknown"
+        )
         if cause == "submodule" and pin.held_name not in known.question.repositories:
             cause = "version"
         return Counterfactual(
@@ -498,3 +501,25 @@ def _pin_phrase(tested: Sequence[Counterfactual]) -> str:
     }
     parts = [phrases[each.blame].format(f"{each.repository} {each.move}") for each in tested]
     return f", {parts[0]}" if parts else ""
+
+
+def _judge_targets(
+    known: BisectionKnowledge, asked: Sequence[AskTarget], search: RangeSearch
+) -> tuple[Judgement, ...] | Wait:
+    """Return the judgements of targets, or what has to happen before these are known.
+
+    A target need not be a commit of the history. It is a skip where it cannot be had, or where it fails in another way
+    than the searched failure.
+    """
+    if wait := load_all(known, *asked):
+        return wait
+    judgements: list[Judgement] = []
+    for question in asked:
+        target = known.answer(question)
+        judgement = Judgement.SKIP if target is None else judge_target(search.log(known), target)
+        if judgement is None and target is not None:
+            return await_probe(
+                known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=search.ordinal)
+            )
+        judgements.append(judgement or Judgement.SKIP)
+    return tuple(judgements)

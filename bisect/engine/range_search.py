@@ -15,7 +15,7 @@ from ..search.testability import BlamedFile
 from .costs import Context, ExpectedGain, commit_weights, compute_expected_gain, kernel_names
 from .failures import Reading, drop_machine_failures, skip_uncounted
 from .probes import Target, WantedProbe
-from .runs import BisectionKnowledge, ProbeLog, RangeEvidence, failing_end, target_at
+from .runs import BisectionKnowledge, ProbeLog, RangeEvidence, failing_end, find_target
 
 _PERTURBED_CONFIDENCE = 0.9
 """The confidence of a search under a perturbation. Its answer is only a prior and need not be sure."""
@@ -135,7 +135,7 @@ class RangeSearch:
         asked: dict[CompilerError, AskBlamedFile] = {}
         for content in errors:
             for node in self.evidence.nodes_of(content)[:1]:
-                commit, candidates = target_at(self.loaded, node).commit, self.loaded.candidates
+                commit, candidates = find_target(self.loaded, node).commit, self.loaded.candidates
                 for error in errors[content]:
                     question = AskBlamedFile(
                         ordinal=self.ordinal, candidates=candidates, commit=commit, error=error
@@ -227,7 +227,7 @@ class RangeSearch:
     def make_probe(self, node: int, phase: Phase) -> WantedProbe:
         """Return a probe of a candidate, or of the good end."""
         phase = phase if self.unperturbed is None else Phase.PERTURBED
-        return WantedProbe(target=target_at(self.loaded, node), phase=phase, range=self.ordinal, node=node)
+        return WantedProbe(target=find_target(self.loaded, node), phase=phase, range=self.ordinal, node=node)
 
 
 def early_failing_end(known: BisectionKnowledge, search: RangeSearch) -> Target | None:

@@ -32,7 +32,7 @@ from ..history.questions import (
     MovedPin,
     OfferedPerturbation,
 )
-from ..history.range import LoadedRange, Range, outcome_of
+from ..history.range import LoadedRange, Range, search_outcome
 from ..search.belief import Observation, Outcome
 from ..search.graph import CommitGraph
 from ..search.hypotheses import GOOD_END
@@ -176,7 +176,9 @@ class RangeEvidence:
         """Yield what a probe tells of this range: one observation of each candidate that has its content."""
         nodes = self.nodes_of(probe.content)
         for node in nodes:
-            yield Observation(node, outcome_of(probe.judgement, self.seeks), probe.place, alike=len(nodes))
+            yield Observation(
+                node, search_outcome(probe.judgement, self.seeks), probe.place, alike=len(nodes)
+            )
 
     def inherit(
         self,
@@ -206,7 +208,7 @@ class RangeEvidence:
         return replace(self, inherited=tuple(inherited))
 
 
-def target_at(loaded: LoadedRange, node: int) -> Target:
+def find_target(loaded: LoadedRange, node: int) -> Target:
     """Return what is built for a candidate of a range, or for its good end. Raises `ValueError` where it pins
     nothing."""
     if node == GOOD_END:

@@ -25,7 +25,7 @@ from ...runner.verdict.symptoms import Symptoms
 from ...runner.workspace.perturbations import PERTURBATION_KEY
 from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, plural
 from ..history.questions import AskTarget, OfferedPerturbation
-from ..history.range import candidates_on_line, outcome_of, remove_candidates
+from ..history.range import candidates_on_line, remove_candidates, search_outcome
 from ..search.belief import Outcome, Prior
 from ..search.decision import Answer, EnvironmentMoved, Round, Undecided, next_round, runs_expected
 from ..search.halving import FoundCulprit, OnlySkipped
@@ -51,7 +51,6 @@ from .conclusion import Conclusion
 from .costs import Context, ExpectedGain, probe_costs
 from .culprit import PinTests, add_patches, patch_questions
 from .failures import Reading, is_unsure, passing_symptoms, rerun_end, run_of_end, shares_of_readings
-from .opening import await_probe
 from .probes import FinishedProbe, Target, WantedProbe
 from .range_search import PerturbedAnswer, RangeSearch
 from .runs import (
@@ -67,6 +66,7 @@ from .runs import (
     failing_end,
     passing_end,
 )
+from .target_judgement import await_probe
 from .trouble import (
     cherry_pick_questions,
     environment_changed,
@@ -77,7 +77,8 @@ from .trouble import (
 from .trouble import describe_unjudgeable as told_of_unjudged
 
 _DECISION_ODDS = 99.0
-"""The odds at which a parent counts as passing or failing."""
+"""A parent counts as passing or failing at these odds, which are those of 99 %."""
+
 _MOST_RUNS = 24
 _LEAST_RATE = 0.01
 """The least distance of a rate from 0 and from 1, since no rate is surely 0 or 1."""
@@ -124,7 +125,7 @@ class ParentCheck(CulpritState):
             return Outcome.GOOD
         ends = passing_end(loaded).content, failing_end(loaded).content
         judgement = judge_by_end_rates(self.search.log(known), parent.content, good=ends[0], bad=ends[1])
-        return None if judgement is None else outcome_of(judgement, loaded.range.seeks)
+        return None if judgement is None else search_outcome(judgement, loaded.range.seeks)
 
     def _run(self, known: BisectionKnowledge, parent: Target) -> Wait:
         wanted = WantedProbe(target=parent, phase=Phase.CONFIRM, range=self.search.ordinal)
@@ -513,13 +514,18 @@ _TRUST = 0.9
 """The chance that a perturbation shows the searched fault and no other. Under it the bad end must always fail as
 without it, and the good end never."""
 _HELP_CHANCE = 0.25
-"""The chance that a perturbation makes a failure certain, before it was tried."""
+"""A perturbation that was not tried yet is assumed to make a failure certain with this chance. Most do not help."""
+
 _FALSE_POSITIVE_RATE = 0.05
-"""The chance, at most, to take a perturbation without effect for one that makes the failure certain."""
+"""A perturbation without effect is taken with at most this chance for one that makes the failure certain."""
+
 _FAILURES_REQUIRED = (3, 8)
-"""The least and the most failures of the bad end that are required before a perturbation is used."""
+"""The bad end must fail this often before a perturbation is used. The rate of failures without it decides between the
+two."""
+
 _PASSES_REQUIRED = 2
-"""The passes of the good end that are required before a perturbation is used."""
+"""The good end must pass this often before a perturbation is used: it must not make every commit fail."""
+
 _MIN_COMMIT_CHANCE = 0.5
 """The least chance that some commit is to blame. Below it the search under a perturbation is ignored."""
 _CONFIRMATION_RUNS = 3.0

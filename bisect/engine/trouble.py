@@ -227,7 +227,8 @@ _END_FAILURES_REQUIRED = 12
 """This many failures of the passing end in a row are not chance. With no pass of anything since, no further run tells
 who is to blame."""
 _MAX_END_CHANCE = 0.001
-"""The chance, at most, that all failures are among the first runs, for contents whose fail rates stay the same."""
+"""Chance explains that all failures are among the first runs if it is likelier than this. The rates are taken as
+constant."""
 
 
 def changed_end_notice(loaded: LoadedRange, log: ProbeLog) -> str:

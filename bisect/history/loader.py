@@ -25,7 +25,7 @@ from ...store.vocabulary import Commit
 from ..search.graph import CommitGraph, Mask, Window
 from ..search.testability import BlamedFile
 from .questions import CheckChange
-from .range import CommitRange, LoadedRange, Range, collapse, find_reverts, objects_of, touches
+from .range import CommitRange, LoadedRange, Range, collapse, find_reverts, object_masks, touches
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]')
 """Matches an include directive. Git reads the pattern too, as an extended regular expression."""
@@ -112,7 +112,7 @@ def _objects(
         return {}
     lines = repository.lines_like(where.new, _INCLUDE.pattern)
     includes = [(path, found[1]) for path, line in lines if (found := _INCLUDE.match(line))]
-    objects = objects_of(files, includes)
+    objects = object_masks(files, includes)
     every = 0
     for made in objects.values():
         every |= made

@@ -16,7 +16,7 @@ from ..engine.conclusion import PinRecord
 from ..engine.probes import Target
 from ..search.belief import Outcome
 from ..search.testability import BlamedFile
-from .range import LoadedRange, Range, outcome_of
+from .range import LoadedRange, Range, search_outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def descent(
         return Descent(range=make_range(new, old, seeks.opposite))
     if of_base is None:
         raise ValueError(f"expected what the case does at the merge base {base}, found nothing")
-    match outcome_of(of_base, seeks):
+    match search_outcome(of_base, seeks):
         case Outcome.GOOD:
             return Descent(range=make_range(base, new, seeks), base=base)
         case Outcome.BAD:

@@ -212,7 +212,7 @@ class RevertPair:
 
 
 MAX_DEPARTURES = 8
-"""The number of commits that are remembered as those that took a file away from one content."""
+"""This many commits are remembered as those that took a file away from one content. The newest of them stay."""
 
 
 def find_reverts(commits: Sequence[Commit]) -> list[RevertPair]:
@@ -274,7 +274,7 @@ class SlotBuild:
     seconds: float | None
 
 
-def objects_of(files: Collection[str], includes: Iterable[tuple[str, str]]) -> dict[str, int]:
+def object_masks(files: Collection[str], includes: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Return the objects that are made of each of some files, as bits.
 
     `includes` has pairs of a file and a path as it is written there. Such a path means the file that it leads to from
@@ -420,7 +420,7 @@ class LoadedRange:
     A content that is not in it has a build of its own.
     """
     objects: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The objects that builds make of each file that they depend on (`objects_of`). Empty where nothing is built."""
+    """The objects that builds make of each file that they depend on (`object_masks`). Empty where nothing is built."""
     elsewhere: frozenset[str] = frozenset()
     """The commits that touch none of the range's paths.
 
@@ -469,7 +469,7 @@ class LoadedRange:
         return tuple(self.contents[sha] for sha in self.candidates)
 
 
-def outcome_of(judgement: Judgement, seeks: Seeks) -> Outcome:
+def search_outcome(judgement: Judgement, seeks: Seeks) -> Outcome:
     """Return what a judged probe means for the search of a range. BAD means that it behaves like the new end."""
     if judgement is Judgement.SKIP:
         return Outcome.SKIP

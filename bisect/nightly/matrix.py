@@ -310,10 +310,10 @@ def result_log(result: CaseResultRow, runs: Sequence[CaseRunRow]) -> str | None:
     return telling[-1] if telling else None
 
 
-def judgement_of(verdict: Verdict) -> Judgement:
+def judge_matrix_run(verdict: Verdict) -> Judgement:
     """Return how a run of the matrix judges its case. A run that reached no result is a skip.
 
-    >>> judgement_of(Verdict.UNKNOWN)
+    >>> judge_matrix_run(Verdict.UNKNOWN)
     <Judgement.SKIP: 'skip'>
     """
     if verdict is Verdict.PASS:
@@ -323,7 +323,7 @@ def judgement_of(verdict: Verdict) -> Judgement:
 
 def judged_run(run: CaseRunRow, bad_when: str) -> FinishedProbe:
     """Return a run of the matrix as a probe of the engine, judged for a regression that verdict `bad_when` opened."""
-    judgement = judgement_of(run.verdict)
+    judgement = judge_matrix_run(run.verdict)
     if run.verdict.traits.may_be_device and run.verdict != bad_when:
         judgement = Judgement.SKIP
     return FinishedProbe(

@@ -25,7 +25,7 @@ from ...runner.git import GitError, GitRepository
 from ...runner.pins import NoPinError
 from ...runner.probe.probe import Prober
 from ...runner.process.signals import terminate_as_interrupt
-from ...runner.releases import with_releases
+from ...runner.releases import add_releases
 from ...runner.stack import Stack
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home, command_line, user_home
@@ -43,7 +43,7 @@ from ..drive.session import open_sessions
 from ..engine.conclusion import Conclusion
 from ..engine.probes import Target
 from ..exit_codes import run_command, store_url
-from ..history.range import outcome_of
+from ..history.range import search_outcome
 from ..options import NightlyOptions
 from ..queue_worker import home_name
 from ..report.write import check_place, check_room
@@ -54,8 +54,8 @@ from .matrix import (
     Limits,
     NightlyConfig,
     OutOfTimeError,
+    judge_matrix_run,
     judged_run,
-    judgement_of,
     load_config,
 )
 from .night_report import (
@@ -337,7 +337,9 @@ class Examiner:
             run = self._run_once(cell, commit)
         except (NoPinError, MissingCommitError):
             return Outcome.SKIP
-        return Outcome.SKIP if run is None else outcome_of(judgement_of(run.verdict), Seeks.REGRESSION)
+        return (
+            Outcome.SKIP if run is None else search_outcome(judge_matrix_run(run.verdict), Seeks.REGRESSION)
+        )
 
     def _run_once(self, cell: CellRow, commit: str) -> CaseRunRow | None:
         """Return the last run of this night at a commit, and make one where there is none.
@@ -390,7 +392,7 @@ def _row(
     *,
     regression: int | None = None,
 ) -> CaseResult:
-    judged = [run for run in runs if judgement_of(run.verdict) is not Judgement.SKIP]
+    judged = [run for run in runs if judge_matrix_run(run.verdict) is not Judgement.SKIP]
     shown = next((run for run in judged if run.verdict.traits.is_failure), runs[-1] if runs else None)
     return CaseResult(
         status=status,
@@ -425,7 +427,7 @@ def run_night(
     Raises `UserError` where a branch does not exist, and `UnwrittenNightError` where the folder cannot be written.
     """
     journal = JobJournal(sessions, config.job)
-    stack = with_releases(stack, home.releases)
+    stack = add_releases(stack, home.releases)
     workspace = Workspace(stack, home)
     searched = workspace.repositories[stack.searched]
     heads = {branch: searched.resolve(branch, option="branches") for branch in config.branches}
@@ -476,7 +478,7 @@ def keep_queue_results(
         raise UserError(
             f"{config.job}: expected a night to keep findings for, found none: begin one without --keep"
         )
-    stack = with_releases(stack, home.releases)
+    stack = add_releases(stack, home.releases)
     context = NightContext(
         config=config,
         stack=stack,

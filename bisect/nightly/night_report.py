@@ -34,7 +34,7 @@ from ..drive.progress import STYLES, PlainProgress, describe_remaining, describe
 from ..engine.runs import SearchProgress
 from ..report.markdown import escape
 from ..report.phrases import MAX_OWN_SENTENCE, shorten
-from .matrix import judgement_of, result_log
+from .matrix import judge_matrix_run, result_log
 
 
 class CaseReport(Model):
@@ -277,9 +277,11 @@ def _clean(text: str) -> str:
 
 
 NEW_FAILURE = 7
-"""The exit code of a night in which a case fails that passed before."""
+"""A night ends with this exit code if a case fails that passed before."""
+
 KNOWN_FAILURE = 8
-"""The exit code of a night in which cases fail, but none of them newly."""
+"""A night ends with this exit code if cases fail, but none of them newly."""
+
 NOT_RUN = 9
 """The exit code of a night without new failures in which a case has no result, or in which nothing was judged.
 
@@ -295,7 +297,9 @@ class FailOn(StrEnum):
 
 def could_not_run(status: CaseStatus, verdict: Verdict | None) -> bool:
     """Return whether a case was started but reached no result, because it is misspelt, not collected or not built."""
-    return status is CaseStatus.UNTESTED and verdict is not None and judgement_of(verdict) is Judgement.SKIP
+    return (
+        status is CaseStatus.UNTESTED and verdict is not None and judge_matrix_run(verdict) is Judgement.SKIP
+    )
 
 
 def has_no_result(status: CaseStatus, verdict: Verdict | None) -> bool:

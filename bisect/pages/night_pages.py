@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 from ...store.nights import earlier_incidents
 from ...store.tables import CaseResultRow, CaseRunRow, CellRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import BuildSource, CaseStatus, Judgement
-from ..nightly.matrix import judgement_of, result_log
+from ..nightly.matrix import judge_matrix_run, result_log
 from ..nightly.night_report import could_not_run, night_line, severity
 
 OVERVIEW_NIGHTS = 30
@@ -262,7 +262,9 @@ def case_view(session: Session, cell: int) -> CaseView:
         counts={status: statuses.count(status) for status in CaseStatus if status in statuses},
         build_seconds=median(builds) if builds else None,
         run_seconds=median([row.run_seconds for row in timings]) if timings else None,
-        timings=[(row.commit, row.run_seconds, judgement_of(row.verdict)) for row in timings[-_MAX_TIMINGS:]],
+        timings=[
+            (row.commit, row.run_seconds, judge_matrix_run(row.verdict)) for row in timings[-_MAX_TIMINGS:]
+        ],
         calendar=[
             CalendarMonth.from_results(month, list(group))
             for month, group in groupby(results, lambda each: f"{each[0].night.started:%Y-%m}")

@@ -10,11 +10,13 @@ from ...store.vocabulary import Judgement
 WIDTH, HEIGHT = 720, 170
 _MARGIN = 10
 _SCALE_WIDTH = 96
-"""The space to the left of a curve, for the numbers of its scale."""
+"""A curve leaves this space on its left for the numbers of its scale."""
+
 _MAX_BARS = 180
 _VISIBLE_PROBABILITY = 0.01
 _LOG_SPAN = 50.0
-"""A curve has a logarithmic scale where its highest value is more than this many times its lowest."""
+"""A curve has a logarithmic scale where its highest value is more than this many times its lowest. Lower values would
+be flat."""
 
 
 @dataclass(frozen=True, kw_only=True)

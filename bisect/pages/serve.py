@@ -59,7 +59,8 @@ from .site import Page, Site, write_site
 from .views import MAX_FINISHED_SUBMISSIONS
 
 POLL_SECONDS = 1.0
-"""The seconds between two reads of the queue."""
+"""The server reads the queue once in this many seconds, because a store sends no events."""
+
 _KEEPALIVE_POLLS = 15
 """The reads without a change after which a comment is sent, so that both sides notice if the other has gone."""
 
@@ -85,7 +86,8 @@ def queue_events(
 
 
 MAX_BODY_BYTES = 1 << 16
-"""The most bytes in the body of a request that writes."""
+"""A request that writes may have this many bytes in its body, so that no client fills the memory."""
+
 _BEARER = "Bearer "
 
 
@@ -153,9 +155,12 @@ def _refusal(why: str) -> QueueAnswer:
 _MAX_ADDRESS_LENGTH = 400
 _MAX_REQUEST_BYTES = MAX_BODY_BYTES + (1 << 15)
 _REQUEST_SECONDS = 10.0
-"""The seconds in which a whole request must arrive, counted from when the server begins to wait for it."""
+"""A whole request must arrive within this many seconds after the server begins to wait. A slow client would keep its
+place."""
+
 _ANSWER_SECONDS = 20.0
-"""The seconds in which a client must receive what is sent to it."""
+"""A client must receive its answer within this many seconds. A slow client would keep its place."""
+
 _MAX_CONNECTIONS = 128
 _MAX_STREAMS = 50
 """The most clients that follow the queue at once. At most half of the connections may do so."""
@@ -163,14 +168,19 @@ _MOST_SESSIONS = 4
 """The most requests that use the store at once. Each of them may hold three file descriptors of SQLite. One of them is
 never for a page, so that the queue answers beside any number of readers."""
 _TURN_SECONDS = 5.0
-"""The seconds after which a request that waits for others is refused."""
+"""A request that waits for others is refused after this many seconds, so that its client can try again."""
+
 _SHARED_SECONDS = 1.0
-"""The age up to which a page that was just made serves others who had to wait."""
+"""A page that is not older than this many seconds serves others who had to wait. So a crowd costs one page."""
+
 _MOST_SHARED_PAGES = 16
 _LEAST_WAIT = 1.0
-"""The seconds for which a connection may wait for its client before others may take its place."""
+"""A connection may wait this many seconds for its client before others may take its place."""
+
 _ACCEPT_PAUSE = 0.1
-"""The seconds until the server accepts again, after no file descriptor was left for a connection."""
+"""The server accepts again after this many seconds where no file descriptor was left. Without a pause it would be a
+busy loop."""
+
 _MAX_FINISHED_ENTRIES = 100
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
 _ENTRY = re.compile(r"queue/([1-9][0-9]{0,8})\.json")

@@ -27,8 +27,8 @@ from .views import (
     MAX_FINISHED_SUBMISSIONS,
     TASK_GRAPH_POLICY,
     archive,
-    authors_of,
     commit_view,
+    culprit_authors,
     list_bisections,
     reduced_files,
     task_graph,
@@ -37,7 +37,7 @@ from .views import (
 _HTML = "text/html; charset=utf-8"
 _MAX_INDEX_BISECTIONS = 12
 _MAX_RUNS = 300
-"""The most rows that the table of runs shows; `history` prints all runs."""
+"""The table of runs shows this many rows at most, so that a browser can draw it. `history` prints all runs."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Site:
             "index.html.j2",
             addresses.INDEX,
             boards=boards,
-            authors=authors_of(
+            authors=culprit_authors(
                 self._session, [incident for _, incidents in boards for incident in incidents]
             ),
             listed=listed[:_MAX_INDEX_BISECTIONS],
@@ -243,7 +243,7 @@ class Site:
             month=month,
             grid=grid,
             all_incidents=incidents,
-            authors=authors_of(self._session, incidents),
+            authors=culprit_authors(self._session, incidents),
             months=night_pages.months(self._session, job),
         )
 

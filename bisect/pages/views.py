@@ -37,7 +37,7 @@ from ..ask.question import case_text
 from ..drive.driven import finished_probe, sort_by_end
 from ..engine.runs import ProbeLog, RangeEvidence
 from ..engine.search import judge_by_end_rates
-from ..history.range import candidates_on_line, outcome_of
+from ..history.range import candidates_on_line, search_outcome
 from ..report.basis import Rows, SearchedRange, unfinished_state
 from ..report.model import UNFINISHED
 from ..report.phrases import one_line, outcome_words
@@ -159,7 +159,8 @@ class _StoredRange:
         contents = {probe.content for probe in standing.runs.get(parent, ()) if probe.commit == parent}
         judgements = (judge_by_end_rates(log, content, good=good, bad=bad) for content in contents)
         return any(
-            judgement is not None and outcome_of(judgement, seeks) is Outcome.BAD for judgement in judgements
+            judgement is not None and search_outcome(judgement, seeks) is Outcome.BAD
+            for judgement in judgements
         )
 
     def _parents(self, places: Mapping[str, int]) -> list[list[int]]:
@@ -377,7 +378,7 @@ def _outcome_text(outcome: BisectionOutcome, seeks: str | None, conclusion: dict
     )
 
 
-def authors_of(session: Session, incidents: Sequence[IncidentRow]) -> dict[tuple[str, str], str]:
+def culprit_authors(session: Session, incidents: Sequence[IncidentRow]) -> dict[tuple[str, str], str]:
     """Return the authors of the culprits of incidents, by repository and commit, as far as the store knows them."""
     rows = session.execute(
         select(CommitRow.repository, CommitRow.sha, CommitRow.author).where(
@@ -399,7 +400,7 @@ def _first_culprit(conclusion: dict[str, object] | None) -> tuple[str | None, st
 _FULL_COMMIT_ID = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 
 MAX_FINISHED_SUBMISSIONS = 30
-"""The most finished submissions that the page of the queue shows."""
+"""The page of the queue shows this many finished submissions at most. It is for those that wait or run."""
 
 
 def state_text(entry: QueueEntry) -> str:

@@ -215,7 +215,8 @@ class SearchedRange:
 
 
 _CLOCK_TOLERANCE = 1.0
-"""Seconds by which the system may report the start of a process too late."""
+"""The system may report the start of a process this many seconds too late: it counts from a time of boot in whole
+seconds."""
 
 
 @dataclass(frozen=True)
@@ -643,8 +644,10 @@ def _contradiction_remarks(commits: Sequence[str], seeks: Seeks) -> Iterable[str
 _MEASURE = "times_tolerance"
 _SAME_SIZE_RATIO = 2.0
 """Two errors count as of one size where the larger is less than this many times the smaller."""
+
 _GROWTH_RATIO = 4.0
 """An error has grown where it is at least this many times the error of the good end."""
+
 _ERROR_FLOOR = 1e-4
 """The least error that is calculated with, because some errors are zero."""
 
@@ -706,7 +709,7 @@ def other_failures(rows: Rows) -> tuple[OtherFailure, ...]:
 def _other_failures_in_range(rows: Rows, standing: SearchedRange) -> Iterator[OtherFailure]:
     shown_by_commit = {sha: _failures(runs) for sha, runs in standing.runs.items()}
     told_apart = _counted_failures(rows, (run for runs in standing.runs.values() for run in runs))
-    searched = told_apart or with_cooccurring(
+    searched = told_apart or add_cooccurring(
         shown_by_commit.get(standing.representative_of(_failing_commit(rows, standing)), frozenset()),
         [*shown_by_commit.values()],
     )
@@ -794,12 +797,12 @@ def _failure(rows: Rows, standing: SearchedRange, failure: _Failure, commits: li
     )
 
 
-def with_cooccurring(failures: frozenset[_T], at_commits: Collection[frozenset[_T]]) -> frozenset[_T]:
+def add_cooccurring(failures: frozenset[_T], at_commits: Collection[frozenset[_T]]) -> frozenset[_T]:
     """Return some failures with all that occur beside them at one commit, directly or through others.
 
     Runs of one commit can show one failure in several ways, so failures that occur together count as one.
 
-    >>> sorted(with_cooccurring(frozenset({1}), [frozenset({3, 2}), frozenset({1, 2}), frozenset({4})]))
+    >>> sorted(add_cooccurring(frozenset({1}), [frozenset({3, 2}), frozenset({1, 2}), frozenset({4})]))
     [1, 2, 3]
     """
     known = frozenset[_T]()
@@ -823,7 +826,7 @@ def other_failure_caveat(rows: Rows, bad: Side | None) -> str | None:
     if rows.request.is_command and rows.request.judging_rule.compares_failures:
         # Only failures that surely are the end's were counted, whatever their messages.
         return None
-    at_end = with_cooccurring(of_end, [_signatures(runs) for runs in standing.runs.values()])
+    at_end = add_cooccurring(of_end, [_signatures(runs) for runs in standing.runs.values()])
     found = _signatures(rows.runs_of(bad))
     if not at_end or not found or at_end & found:
         return None

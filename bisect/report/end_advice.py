@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...runner.probe.judge import distinguishing_condition
-from ...runner.stack import to_display_text
+from ...runner.stack import display_text
 from ...runner.verdict.symptoms import Symptoms
 from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Verdict, VerdictSource, exit_code, plural, verdict_words
 from ..ask.question import BisectRequest
 from ..drive.repository_history import merge_base_finding
-from ..engine.opening import HANG_ADVICE
+from ..engine.target_judgement import HANG_ADVICE
 from .basis import Rows
 from .phrases import condition_words, shorten
 
 _MAX_LOG_LINES = 5
-"""Lines that are shown of the end of a log."""
+"""Advice shows this many of a log's last lines. Its path is printed too."""
+
 _MAX_LINE_LENGTH = 200
 
 
@@ -194,7 +195,7 @@ def _command_advice(
     request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[ProbeRow]
 ) -> Iterator[str]:
     """Yield advice for a command whose ends do not differ."""
-    folder = to_display_text(request.stack.case.cwd).partition("/")[2]
+    folder = display_text(request.stack.case.cwd).partition("/")[2]
     where = f"in the folder {folder} of a worktree" if folder else "in a worktree"
     judged = "exit code 0 is good, a failure is bad, 125-127 are skipped"
     yield f"the command at both ends: {request.case_text}; {request.bad_criterion or judged}"

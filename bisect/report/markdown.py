@@ -23,7 +23,7 @@ from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Seeks, build_words, duration, percent, plural, verdict_words
 from ..ask.predicate import PLACEHOLDER_COMMAND
 from ..ask.question import BisectRequest
-from ..history.range import outcome_of
+from ..history.range import search_outcome
 from ..search.belief import Outcome
 from . import phrases
 from .basis import SearchedRange, load_rows
@@ -148,7 +148,7 @@ def _verdicts(
     seeks = standing.stage.seeks
     for sha in sorted(standing.runs, key=lambda sha: standing.runs[sha][0].ordinal):
         found = {
-            outcome_of(judged, seeks)
+            search_outcome(judged, seeks)
             for probe in standing.runs[sha]
             if (judged := judgement(probe)) is not None
         }
@@ -198,10 +198,11 @@ _REFERENCE = re.compile(r"@(?=\w)|#(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
 _ZERO_WIDTH_SPACE = "&#8203;"
 _PLAIN_ADDRESS = re.compile(r"https://[\w./~-]+")
 _MAX_LINE_LENGTH = 300
-"""Characters that are shown of one line; report.json has the whole line."""
+"""A line shows this many characters at most, so that a page stays readable. report.json has the whole line."""
+
 _DIFFSTAT_WIDTH = 100
 _MAX_ENTRIES = 50
-"""Entries that are shown of one list; report.json has all of them."""
+"""A list shows this many entries at most, so that a page stays readable. report.json has all of them."""
 
 
 class Markdown(str):
@@ -332,7 +333,7 @@ _OWN_FOLDERS = (
 )
 """Folders of this tool on any machine: the slot of a worker, and the folder of a bisection."""
 _MAX_SCRIPT_BYTES = 4000
-"""Bytes of the largest script that an issue shows; a larger one is left out."""
+"""An issue shows a script of at most this many bytes. A larger one is left out, because issues have a limit."""
 
 
 def issue_text(session: Session, name: str) -> str:

@@ -38,12 +38,12 @@ from .model import (
 )
 
 _MAX_ENTRIES = 4
-"""The most causes, tensors, missing edges or tasks that are shown; divergence.json has all of them."""
+"""At most this many causes, tensors, missing edges or tasks are shown. divergence.json has all of them."""
 
 _STATES = {"WAIT": "waits", "READY": "is ready", "RUNNING": "runs"}
 """A verb for each state of a task that the runtime names."""
 _MAX_CHANGE_LINES = 4
-"""The most lines that are shown of a change."""
+"""At most this many lines of a change are shown. divergence.json has all of them."""
 
 
 def localization_lines(found: Localization) -> Iterator[tuple[str, str]]:
@@ -220,7 +220,7 @@ def _escape_invisible(character: str) -> str:
 
 
 _MIN_BAR_WIDTH = 12
-"""Characters that a diffstat leaves at least for the bar, and for the name of a file."""
+"""A diffstat leaves at least this many characters for the bar, and for the name of a file: less says nothing."""
 
 _OUTCOMES = {
     "suspect": "a suspect, not confirmed",

@@ -18,11 +18,11 @@ from sqlalchemy.orm import Session
 
 from ...runner.commit_diff import CommitDiff, nearest_hunks
 from ...runner.localization import Localization, read_reduction
-from ...runner.overlays import CherryPick, patches_in
+from ...runner.overlays import CherryPick, list_patches
 from ...runner.verdict.rules import error_size
 from ...runner.workspace.environment import description_changes
 from ...runner.workspace.home import command_line
-from ...runner.workspace.perturbations import PERTURBATION_KEY, perturbation_in
+from ...runner.workspace.perturbations import PERTURBATION_KEY, perturbation_name
 from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Phase, Seeks, VerdictSource, plural, verdict_words
 from ..ask.question import BisectRequest, repeat_command
@@ -141,7 +141,7 @@ def _answer_perturbation(rows: Rows, standing: SearchedRange, sha: str, wanted: 
         probe.judgement
         for probe in rows.probes
         if under is not None
-        and perturbation_in(probe.revisions) == under
+        and perturbation_name(probe.revisions) == under
         and standing.representative_of(probe.commit) == standing.representative_of(sha)
     }
     return under if judgements == {wanted} else None
@@ -349,7 +349,7 @@ def perturbation_reports(rows: Rows) -> tuple[PerturbationReport, ...]:
     """Return what both ends of a range did under each perturbation, in the order in which they were tried."""
     runs: dict[tuple[int, str], list[ProbeRow]] = {}
     for probe in rows.probes:
-        name = perturbation_in(probe.revisions)
+        name = perturbation_name(probe.revisions)
         if name is not None:
             runs.setdefault((probe.stage_id, name), []).append(probe)
     ranges = {standing.stage.id: standing for standing in rows.ranges}
@@ -565,7 +565,7 @@ def _patch(rows: Rows, pick: CherryPick) -> PatchReport:
     used = (
         probe.revisions[repository]
         for probe in rows.probes
-        if pick.commit in patches_in(probe.revisions, repository)
+        if pick.commit in list_patches(probe.revisions, repository)
         and probe.verdict_source is not VerdictSource.PATCH_CONFLICT
     )
     return PatchReport(

@@ -13,11 +13,11 @@ from pathlib import Path, PurePosixPath
 from ...runner import spellings
 from ...runner.case.case import CaseName, RunOptions, case_command
 from ...runner.git import GITLINK, literal
-from ...runner.overlays import overlay_ref, patches_in
+from ...runner.overlays import list_patches, overlay_ref
 from ...runner.renames import PYTHON_FILES, adaptations
 from ...runner.stack import CommitFilePin, GitlinkPin, Repository, Stack, fill
 from ...runner.workspace.environment import NOT_FOUND, InheritedVariables, is_version
-from ...runner.workspace.perturbations import perturbation_of, with_perturbation
+from ...runner.workspace.perturbations import apply_perturbation, find_perturbation
 from ..ask.question import BisectRequest
 from .phrases import one_line
 
@@ -111,10 +111,10 @@ def reproduction_script(
     about: what the script shows, in one line. recorded: the command of a run that showed it, with the options that the
     case has at that commit and the path of the frozen data. environment: that run's environment.
     """
-    stack = with_perturbation(request.stack, revisions)
+    stack = apply_perturbation(request.stack, revisions)
     case = request.script
     values = _values(request, case)
-    perturbation = perturbation_of(stack, revisions)
+    perturbation = find_perturbation(stack, revisions)
     in_front = () if perturbation is None else perturbation.command
     lines = [
         "#!/bin/sh",
@@ -128,7 +128,7 @@ def reproduction_script(
         lines.append(f"check_out {path} {_word(values[name])} {revisions[name]}")
     for name in stack.repositories:
         pick = f"git -C {_word(values[name])} cherry-pick --no-commit"
-        lines.extend(f"{pick} {sha}" for sha in patches_in(revisions, name))
+        lines.extend(f"{pick} {sha}" for sha in list_patches(revisions, name))
         lines.extend(_overlay_commands(stack.repositories[name], values[name]))
     adapted = list(_adaptation_commands(stack, revisions, values))
     if adapted or stack.needs_python:

@@ -448,19 +448,25 @@ class LayerMatrix:
 
 
 _EXTRA_LAYER_FACTOR = 0.1
-"""The factor by which it is less likely that one more layer has to be new."""
+"""Each further layer that has to be new makes an explanation less likely by this factor. One layer is almost always
+enough."""
+
 _TWO_CAUSES_FACTOR = 0.05
-"""The factor by which two causes are less likely than one."""
+"""Two causes are less likely than one by this factor."""
+
 _MOST_LAYERS_OF_EITHER = 2
 _COUPLING_CHANCE = 0.1
-"""The chance that one layer's new version does not work with another one's old version."""
+"""One layer's new version is assumed to fail with another one's old version with this chance."""
+
 _MOST_COUPLED = 2
 _LUCK_CHANCE = 0.1
-"""The chance that cells cannot be tested for reasons of their own, which couplings do not explain."""
+"""Cells cannot be tested for reasons of their own with this chance. Couplings do not explain these."""
+
 _TESTABLE_CHANCE = 0.7
-"""The chance that a cell can be tested where its testability is a matter of luck."""
+"""A cell can be tested with this chance where its testability is a matter of luck."""
+
 _LEAST_CHANCE = 0.05
-"""A cell that is less likely to be testable than this is not run."""
+"""A cell that is less likely to be testable than this is not run, because its run would most likely tell nothing."""
 
 _Causes = tuple[Cell, ...]
 _Pair = tuple[str, str]

@@ -142,7 +142,8 @@ _LEAST_SHARE = 0.2
 """A run that tells a smaller part than this of what the best one tells is not made, however cheap. Reruns of a commit
 whose outcome may be its own are cheap and tell less and less."""
 _EACH_SIDE = 3
-"""The number of runs that fail, and of runs that pass, before a culprit is named."""
+"""This many runs must fail, and as many must pass, before a culprit is named, so that one flaky run cannot decide."""
+
 _OTHER_LINE_WORTH = 0.1
 _NEARLY_ALL = 0.999
 _MAX_GROUPED_COMMITS = 10_000
@@ -509,7 +510,7 @@ def worthless_runs(posterior: Posterior, in_flight: Sequence[int]) -> list[int]:
 
 
 _LIKELY = 0.9
-"""The probability of a commit from which on runs confirm it as the culprit."""
+"""Runs confirm a commit as the culprit once its probability is this. Before that, they search."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -181,7 +181,7 @@ class OnlySkipped:
 
 
 _UNNAMEABLE_WEIGHT = 0.25
-"""The weight of a suspect that cannot be named alone, next to one that can."""
+"""A suspect that cannot be named alone weighs this much, next to one that can."""
 
 Step: TypeAlias = Probe | FoundCulprit | OnlySkipped
 

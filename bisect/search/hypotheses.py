@@ -111,8 +111,11 @@ _SHAPES = ((0.05, 1.0), (0.05, 0.5), (0.3, 1.0))
 """The pairs of s and p, all equally likely."""
 _HALF_WAY = 2
 """With this many commits to the bad end, a fault is half as likely to grow as with very many."""
+
 _COARSE = 16
-"""The number of nodes of the grid of rates that are joined into one here."""
+"""This many nodes of the grid of rates are joined into one here, because each hypothesis of two changes costs time for
+each."""
+
 _NEVER, _NEARLY = 1e-300, 1e-15
 
 
@@ -218,10 +221,12 @@ _REVERTED, _BROUGHT_BACK = 0.3, 0.1
 """The chance that one of the regions between a commit and its undoing in which something failed holds further bad
 commits. The first holds where the undoing says so. The second holds where it only brings a file back to what it was."""
 _MOST = 96
-"""The most hypotheses of two changes, and the most regions."""
+"""There are at most this many hypotheses of two changes, and at most this many regions, because each costs time in
+every step."""
+
 _MOST_CULPRITS = 32
 _WORSE = 5.0
-"""Hypotheses that explain this many commits fewer than the best one are left out."""
+"""Hypotheses that explain this many commits fewer than the best one are left out: their posterior is almost nothing."""
 
 
 class SecondChanges(NamedTuple):

@@ -62,7 +62,8 @@ def log_one_rate(fails: float, passes: float) -> float:
 
 
 _BROKEN = 0.01
-"""The probability that a place is broken, before its first run."""
+"""A place is assumed to be broken with this probability before its first run."""
+
 _ALL_FAIL_AT_PLACE, _ALL_PASS_AT_PLACE = 0.5, 0.25
 """The shares of broken places in which each run fails, or each run passes. In the others one rate holds for all
 commits."""
@@ -445,7 +446,7 @@ def _mean_rate(fails: Floats, passes: Floats) -> Floats:
 
 
 _MOST_TURNS = 24
-"""The runs of each commit, at most, to see the culprit and its parent in one place."""
+"""Each commit is run at most this often to see the culprit and its parent in one place."""
 
 
 def is_compared_in_one_place(posterior: Posterior, culprit: int) -> bool:

@@ -133,7 +133,8 @@ def _nearest(
 # version of the file does. Otherwise the file is only where the error shows, and only nearness tells.
 _LINE, _VERSION, _NEARNESS = 0.55, 0.35, 0.1
 _EXCEPTION = 0.03
-"""The chance that a commit is an exception to what the line, or the version, tells of it."""
+"""A commit is an exception to what the line, or the version, tells of it with this chance."""
+
 _FILE_SHARES = (0.15, 0.35, 0.6)
 _LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
 

@@ -1,6 +1,6 @@
 """Which statements of an orchestration may have made a task, and what they call its tensors.
 
-`submits_of` finds the statements. A statement names each tensor of its task: `tensor_name` follows views back to that
+`find_submits` finds the statements. A statement names each tensor of its task: `tensor_name` follows views back to that
 name. `ArgumentNames` also finds names where the text alone allows several statements.
 """
 
@@ -23,7 +23,7 @@ USAGES = {
 }
 
 
-def submits_of(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
+def find_submits(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
     """The submits in the text that may have made a task: those of its kernels and with its kinds of tensors.
 
     If each submit of the text makes one task, only the submit at the task's place is returned.
@@ -115,7 +115,7 @@ class ArgumentNames:
     @cached_property
     def _submits(self) -> Sequence[Sequence[Submit]]:
         """The submits that may have made each task, by their text."""
-        return [submits_of(self.orchestration, task) for task in self.tasks.tasks]
+        return [find_submits(self.orchestration, task) for task in self.tasks.tasks]
 
     def _names(self, task: KernelTask, argument: int, known: Mapping[int, Set[str]]) -> Set[str]:
         """The names of an argument in the submits that may have made its task. `known` names of its buffers exclude

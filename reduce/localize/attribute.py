@@ -41,7 +41,7 @@ from ..replay.replay import (
     TaskValues,
     differs,
     distance,
-    to_common_dtype,
+    promote_tensors,
     values_of,
 )
 from ..replay.task_replay import Fill, IsolatedTask, OverlappingTensorsError, PreparedTask
@@ -397,7 +397,7 @@ def similarity_key(
 
 def _patterns(actual: TensorView, expected: TensorView) -> tuple[Pattern, ...]:
     try:
-        found = recognize_patterns(*to_common_dtype(actual, expected), Tolerance())
+        found = recognize_patterns(*promote_tensors(actual, expected), Tolerance())
     except IncomparableError:
         return ()
     return tuple(sorted({match.pattern for match in found}, key=lambda pattern: pattern.value))

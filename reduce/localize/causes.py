@@ -523,7 +523,9 @@ def _data_at_fault(
     return data if data and failure.share_in(judge.failure(good.outputs)) > _SAME_FAILURE else ()
 
 
-def judge_of(request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues) -> OutputJudge:
+def output_judge(
+    request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues
+) -> OutputJudge:
     """The judge of which outputs of a run are wrong. Raises `BuildOutputError` where an expected output cannot be read.
 
     The tolerance is not fitted to a good build with other frozen data: its errors then come from those data.

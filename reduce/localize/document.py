@@ -45,9 +45,9 @@ from ...runner.localization import (
 from ...runner.localization_job import TaskFootprint
 from ...runner.tensor import TensorView
 from ..graph.differences import DifferenceKind, TaskDifference, program_differences
-from ..graph.names import submit_lines, submits_of
+from ..graph.names import find_submits, submit_lines
 from ..graph.tasks import KernelTask, MissingEdge
-from ..replay.replay import RecordedBuild, differs, to_common_dtype
+from ..replay.replay import RecordedBuild, differs, promote_tensors
 from .attribute import Attribution, Distances, DivergentTask
 from .causes import Cause, FailureExplanation, LocalizationRequest
 from .changes import Change, ChangedPart
@@ -403,7 +403,7 @@ def _number(value: float | bool | None) -> str:
 
 _FIRST_ROWS = 10
 _HEAT_HEIGHT, _HEAT_WIDTH = 32, 48
-"""A heat map has at most this many blocks in each direction."""
+"""A heat map has at most this many blocks in each direction, so that each of them can be seen on a page."""
 
 
 def first_divergent(
@@ -411,7 +411,7 @@ def first_divergent(
 ) -> Iterator[FirstDivergent]:
     """One entry for each tensor that the task of the failing build left wrong, as far as the right one is known."""
     task, actual, expected = divergent.task, divergent.actual, divergent.expected_values
-    submits = submits_of(failing.orchestration, task)
+    submits = find_submits(failing.orchestration, task)
     kernels = [failing.config.kernels.get(number) for number in task.task.kernels or () if number >= 0]
     reference = divergent.counterpart
     # What a task read may stand in the place of what it should have left.
@@ -473,7 +473,7 @@ def best_pattern(
     """
     try:
         findings = recognize_patterns(
-            *to_common_dtype(actual, expected), replace(tolerance, signed_zeros=False), others
+            *promote_tensors(actual, expected), replace(tolerance, signed_zeros=False), others
         )
     except IncomparableError:
         return None
@@ -487,7 +487,7 @@ def tensor_statistics(
     actual: TensorView, expected: TensorView, tolerance: Tolerance
 ) -> TensorStatistics | None:
     """Return how two tensors differ; None where their elements do not correspond."""
-    left, right = to_common_dtype(actual, expected)
+    left, right = promote_tensors(actual, expected)
     try:
         measured, rows = measure(left, right, tolerance), breakdown(left, right, tolerance)
     except IncomparableError:
@@ -611,7 +611,7 @@ def origin_of_fault(difference: GeneratedDifference, firsts: Sequence[FirstDiver
     )
 
 
-def with_cause_origin(generated: GeneratedSources | None, causes: Sequence[Cause]) -> GeneratedSources | None:
+def add_cause_origin(generated: GeneratedSources | None, causes: Sequence[Cause]) -> GeneratedSources | None:
     """Return what is at fault by the first cause, if a run showed that cause."""
     if generated is None or not causes or not causes[0].shown:
         return generated
@@ -729,7 +729,7 @@ class StallFindings:
             reference_runs=0 if request.reference.build is None else 1,
             stall=self.stall,
             causes=tuple(failure_cause(cause, None, ()) for cause in self.causes),
-            generated=with_cause_origin(_generated_difference(request, ()), self.causes),
+            generated=add_cause_origin(_generated_difference(request, ()), self.causes),
         )
 
     def page(self) -> None:
@@ -835,7 +835,7 @@ class ExplainedFindings:
         return document.model_copy(
             update={
                 "failure": failure,
-                "generated": with_cause_origin(document.generated, explanation.causes),
+                "generated": add_cause_origin(document.generated, explanation.causes),
                 "causes": (*causes, *(failure_cause(cause, None, ()) for cause in others)),
                 "cleared": tuple(build_change(change) for change in explanation.cleared),
                 "first_divergent": tuple(tensors),

@@ -27,10 +27,10 @@ from ..replay.replay import FailedRunError, FinishedRun, RunnableBuild, WorkingC
 from ..rewrite import (
     ReportedBuffer,
     ReportedFault,
+    insert_fault_report,
+    keep_first_submits,
     read_fault,
     submits_of_kernels,
-    with_fault_report,
-    with_first_submits,
 )
 from .experiments import MakeBuild, RunOnce, Steps, Tell
 
@@ -231,7 +231,7 @@ def _crashes(failing: RunnableBuild, count: int, one_less: Sequence[Submit] = ()
     name += f"-{len(one_less)}" if one_less else ""
 
     ran = yield from _run(
-        failing, name, lambda original: with_first_submits(original, count, one_less=one_less)
+        failing, name, lambda original: keep_first_submits(original, count, one_less=one_less)
     )
     verdict = ran.classification.verdict
     if verdict is not Verdict.CRASH and not verdict.traits.compares_outputs:
@@ -245,7 +245,7 @@ def _fault(failing: RunnableBuild, task: CrashedTask, orchestration: Orchestrati
     """The address at which the build crashes with its tasks up to `task`; None where the run does not report it."""
     yield from Tell("it crashed: running it with a handler that tells the address")
     count = task.position + 1
-    ran = yield from _run(failing, "crash/address", lambda original: with_fault_report(original, count))
+    ran = yield from _run(failing, "crash/address", lambda original: insert_fault_report(original, count))
     told = read_fault(ran.lines()) if ran.classification.verdict is Verdict.CRASH else None
     return None if told is None else fault_by_buffers(told, task.position, orchestration)
 

@@ -42,7 +42,7 @@ from ..replay.task_replay import IsolatedTask, LoneResult, PreparedTask, TaskRep
 T = TypeVar("T")
 
 DUMP_BUDGET = 256 << 20
-"""The number of bytes that one run dumps, unless one task has more."""
+"""One run dumps this many bytes at most, unless one task has more. Larger dumps would fill the disk and the memory."""
 
 
 class Experiment(Generic[T]):

@@ -20,7 +20,7 @@ from ...runner.build_output.task_graph import Region
 from ...runner.compare.judges import HARNESS_TOLERANCE
 from ...runner.compare.statistics import Tolerance
 from ...runner.tensor import TensorView, run_values, spans
-from ..graph.names import entry_tensor, submits_of
+from ..graph.names import entry_tensor, find_submits
 from ..graph.tasks import KernelTask
 from ..replay.replay import RecordedBuild
 
@@ -257,7 +257,7 @@ def _buffer_names(build: RecordedBuild) -> dict[int, str]:
     names: dict[int, str] = {}
     for task in build.tasks.tasks:
         unknown = [each for each in task.task.arguments if each.tensor_id not in names]
-        submits = submits_of(build.orchestration, task) if unknown else ()
+        submits = find_submits(build.orchestration, task) if unknown else ()
         for argument in unknown:
             name = entry_tensor(build.orchestration, submits, argument.index)
             if name is not None and argument.tensor_id is not None:

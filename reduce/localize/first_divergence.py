@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UserError
 from ...store.vocabulary import plural
-from ..graph.names import submits_of
+from ..graph.names import find_submits
 from ..graph.tasks import Bits, Dag, KernelTask, Mask, TaskList, bits_of, mask_of
 from ..replay.replay import IncompleteDumpError, RecordedBuild, differs, distance, results_of, values_of
 from .attribute import Attribution, DivergentTask, TaskClass
@@ -162,8 +162,9 @@ class _Classes:
     """Suspects by the outcomes that a fault in them gives the chosen tasks: one class, then ever smaller ones.
 
     A fault in v makes task t diverge if v is above t. So t splits a class of n into the x suspects above it and n - x
-    others, and separates x * (n - x) pairs. Only the sums of these pairs are kept, so that the memory is one bit for
+    others. It separates x * (n - x) pairs. Only the sums of these pairs are kept, so that the memory is one bit for
     each probe and task. A split counts anew in the words that hold the class.
+
     """
 
     def __init__(self, dag: Dag, probes: Integers, suspects: Mask) -> None:
@@ -599,7 +600,7 @@ class DivergenceSearch:
                 yield from Tell(f"not all was dumped ({error})")
 
     def _is_marked(self, ordinal: int) -> bool:
-        submits = submits_of(self.failing.orchestration, self.failing.tasks.tasks[ordinal])
+        submits = find_submits(self.failing.orchestration, self.failing.tasks.tasks[ordinal])
         return any(submit.dumps for submit in submits)
 
     def _settle(self) -> Steps[None]:

@@ -31,7 +31,7 @@ from .causes import (
     LocalizationRequest,
     explain,
     explain_ending,
-    judge_of,
+    output_judge,
     upstream_tasks,
 )
 from .changes import ChangedPart
@@ -226,7 +226,7 @@ def compare(
         UserError: a run fails, or does not dump a task whole.
         BuildOutputError: what a run recorded cannot be read.
     """
-    judge = judge_of(request, failing, expected)
+    judge = output_judge(request, failing, expected)
     run = yield from failing_run(failing, expected, judge, asks_good=True)
     explanation = yield from explain(request, run, expected)
     failing_runs = failing.replayer.runs

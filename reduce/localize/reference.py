@@ -28,7 +28,7 @@ from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UserError
 from ...runner.localization import ReferenceUsed
 from ...runner.tensor import TensorView
-from ..graph.names import entry_tensor, submits_of, tensor_name
+from ..graph.names import entry_tensor, find_submits, tensor_name
 from ..graph.regions import RegionIndex, may_overlap
 from ..graph.tasks import (
     Alignment,
@@ -86,7 +86,7 @@ def last_writes(build: RecordedBuild, name_of: NameOf) -> dict[tuple[int, int], 
     writes: dict[tuple[int, int], tuple[str, Region]] = {}
     named = defaultdict[int, RegionIndex[tuple[int, int]]](RegionIndex)
     for task in build.tasks.tasks:
-        submits = submits_of(build.orchestration, task)
+        submits = find_submits(build.orchestration, task)
         for argument in task.task.arguments:
             region, buffer = argument.region, argument.tensor_id
             if not argument.type.may_write or region is None or buffer is None:
@@ -104,12 +104,12 @@ def last_writes(build: RecordedBuild, name_of: NameOf) -> dict[tuple[int, int], 
 
 def _output(outputs: TensorFolder, name: str, region: Region) -> TensorView | None:
     try:
-        return part_of(outputs.tensor(name), region)
+        return buffer_part(outputs.tensor(name), region)
     except BuildOutputError:
         return None
 
 
-def part_of(whole: TensorView, region: Region) -> TensorView | None:
+def buffer_part(whole: TensorView, region: Region) -> TensorView | None:
     """A region of the buffer that the tensor fills from its beginning; None where the tensor is smaller."""
     values = np.ravel(whole.contiguous())
     bounds = region.bounds
@@ -363,7 +363,7 @@ def match_values(failing: RecordedBuild, recorded: TensorFolder | None) -> Match
 
 def _parts(values: TensorFolder, writes: _Writes) -> Iterator[tuple[tuple[int, int], TensorView]]:
     for key, (name, region) in writes.items():
-        part = part_of(values.tensor(name), region) if name in values.names else None
+        part = buffer_part(values.tensor(name), region) if name in values.names else None
         if part is not None:
             yield key, part
 
@@ -532,8 +532,8 @@ class KnownValues:
             return self.expected.get(other.ordinal, {}).get(written.index) if same else None
         inputs = GoldenData.open(self.failing.data).inputs
         orchestration = self.failing.orchestration
-        name = entry_tensor(orchestration, submits_of(orchestration, task), argument.index)
-        return part_of(inputs.tensor(name), region) if name in inputs.names else None
+        name = entry_tensor(orchestration, find_submits(orchestration, task), argument.index)
+        return buffer_part(inputs.tensor(name), region) if name in inputs.names else None
 
 
 class Reference(Protocol):

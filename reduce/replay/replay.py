@@ -55,8 +55,8 @@ from ...store.durable_files import create_folder
 from ...store.vocabulary import Verdict
 from ..graph.names import ArgumentNames
 from ..graph.tasks import KernelTask, MissingEdge, TaskList, missing_edges
-from ..rewrite import with_dump_markers
-from .toolchain import Toolchain, UnknownLayoutError, read_tolerance, with_kernels, with_signature
+from ..rewrite import insert_dump_markers
+from .toolchain import Toolchain, UnknownLayoutError, read_tolerance, select_kernels, set_signature
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _same_bits(first: TensorView, second: TensorView) -> bool:
 def differs(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> bool:
     """Return whether an element is not close, or the tensors cannot be compared. Types are compared by value."""
     try:
-        return measure(*to_common_dtype(actual, expected), tolerance).over > 0
+        return measure(*promote_tensors(actual, expected), tolerance).over > 0
     except IncomparableError:
         return True
 
@@ -157,7 +157,7 @@ def distance(actual: TensorView, expected: TensorView, *, signed_zeros: bool = F
     With `signed_zeros`, tensors that differ only in the sign of zeros have the distance `SIGN_ONLY_DISTANCE`. Otherwise
     they have the distance 0.
     """
-    pair = to_common_dtype(actual, expected)
+    pair = promote_tensors(actual, expected)
     try:
         measured = measure(*pair, Tolerance(signed_zeros=signed_zeros))
     except IncomparableError:
@@ -169,7 +169,7 @@ def distance(actual: TensorView, expected: TensorView, *, signed_zeros: bool = F
     return math.inf if math.isnan(measured.relative_l2) else measured.relative_l2
 
 
-def to_common_dtype(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorView]:
+def promote_tensors(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorView]:
     """The two tensors in a common type. Different floating types become float32, or float64 where one is float64. All
     other pairs are returned unchanged."""
     if actual.dtype is expected.dtype or not (actual.dtype.is_floating and expected.dtype.is_floating):
@@ -250,7 +250,7 @@ class WorkingCopy:
             return
         file = build.folder.locate(KERNEL_CONFIG_FILE)
         try:
-            file.write_bytes(with_signature(file.read_bytes(), directions))
+            file.write_bytes(set_signature(file.read_bytes(), directions))
         except UnknownLayoutError as error:
             raise MalformedFileError(
                 path=file, expected=error.expected, found=error.found, remedy="build it anew"
@@ -267,7 +267,9 @@ class WorkingCopy:
         path = build.folder.locate(KERNEL_CONFIG_FILE)
         kernels = list(build.kernel_config().kernels.values())
         try:
-            source = with_kernels(path.read_bytes(), len(kernels), lambda place: kernels[place].name in names)
+            source = select_kernels(
+                path.read_bytes(), len(kernels), lambda place: kernels[place].name in names
+            )
         except UnknownLayoutError as error:
             raise MalformedFileError(
                 path=path, expected=error.expected, found=error.found, remedy="build it anew"
@@ -771,7 +773,7 @@ class RecordedBuild:
 
         `schedule` names one of the stack file. None keeps the toolchain's. Raises the same errors as `Replayer.run`.
         """
-        self.copy.write_orchestration(with_dump_markers(self.orchestration, results=results, whole=whole))
+        self.copy.write_orchestration(insert_dump_markers(self.orchestration, results=results, whole=whole))
         return self._run(dump_level=1, schedule=schedule)
 
     def dump_everything(self, *, schedule: str | None = None) -> ArgsDump:

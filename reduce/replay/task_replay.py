@@ -28,7 +28,7 @@ from ...runner.case.preflight import EntryTensor
 from ...runner.errors import UserError
 from ...runner.tensor import DType, Storage, TensorView, contiguous_strides
 from ...store.durable_files import replace_file
-from ..graph.names import submits_of
+from ..graph.names import find_submits
 from ..graph.tasks import KernelTask, TaskList
 from ..rewrite import launch_statements
 from .replay import RecordedBuild, Replayer, TaskValues, WorkingCopy, results_of, to_dtype
@@ -155,7 +155,8 @@ def region_array(buffer: Storage, region: Region) -> Storage:
 
 
 _GUARD = 4096
-"""Minimum number of bytes behind each buffer that no task may access."""
+"""At least this many bytes lie behind each buffer. No task may access them, so that a task that does so is found."""
+
 _MAX_BUFFER_BYTES = 1 << 29
 """Maximum bytes of the buffers of one task. Larger buffers are not recreated for a lone task."""
 
@@ -394,7 +395,7 @@ class LoneCall:
     blocks: int | None
 
 
-def scalars_of(submit: Submit, recorded: Mapping[int, int | float | bool | None]) -> tuple[str, ...]:
+def format_scalars(submit: Submit, recorded: Mapping[int, int | float | bool | None]) -> tuple[str, ...]:
     """The scalar arguments of a task as source text.
 
     `recorded` maps argument index to value. These values replace expressions that are not literals.
@@ -566,7 +567,7 @@ class IsolatedTask:
         placement = placement.with_front_guard() if behind_a_guard else placement
         calls = {
             source: call
-            for submit in submits_of(build.orchestration, task)
+            for submit in find_submits(build.orchestration, task)
             for call in [_call(submit, task, placement, values)]
             for source in [
                 isolate_calls(build.orchestration, [call], [buffer.shape for buffer in placement.buffers])
@@ -707,7 +708,7 @@ def _call(submit: Submit, task: KernelTask, placement: Placement, values: TaskVa
     return LoneCall(
         submit=submit,
         tensors=tuple((placed.buffer_index, placed.region) for placed in tensors),
-        scalars=scalars_of(submit, values.scalars),
+        scalars=format_scalars(submit, values.scalars),
         blocks=task.task.blocks,
     )
 

@@ -18,8 +18,8 @@ from typing import Any
 import libcst as cst
 
 from ...runner.build_output.directory import Direction
-from ...runner.case.case import without_predecessors
-from ...runner.case.preflight import with_harness
+from ...runner.case.case import drop_predecessors
+from ...runner.case.preflight import add_harness
 from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UsageError
 from ...runner.git import inherited_environment
@@ -57,13 +57,13 @@ class UnknownLayoutError(Exception):
         self.found = found
 
 
-def with_signature(source: bytes, directions: Sequence[Direction]) -> bytes:
+def set_signature(source: bytes, directions: Sequence[Direction]) -> bytes:
     """The list with other directions of the orchestration's tensors, as members of the same enumeration.
 
     Raises:
         UnknownLayoutError: it gives them in a way that is not understood.
 
-    >>> with_signature(b'ORCHESTRATION = {"signature": [_D.IN, _D.OUT]}  # two', [Direction.OUT])
+    >>> set_signature(b'ORCHESTRATION = {"signature": [_D.IN, _D.OUT]}  # two', [Direction.OUT])
     b'ORCHESTRATION = {"signature": [_D.OUT]}  # two'
     """
     module = cst.parse_module(source)
@@ -78,13 +78,13 @@ def with_signature(source: bytes, directions: Sequence[Direction]) -> bytes:
     return module.with_deep_changes(signature, elements=members).bytes
 
 
-def with_kernels(source: bytes, count: int, keep: Callable[[int], bool]) -> bytes:
+def select_kernels(source: bytes, count: int, keep: Callable[[int], bool]) -> bytes:
     """The list with only those of its `count` kernels whose places `keep` accepts.
 
     Raises:
         UnknownLayoutError: it is not one of entries that stand one after the other.
 
-    >>> with_kernels(b'KERNELS = [\\n    {"id": 0},  # first\\n    {"id": 1},\\n]\\n', 2, lambda place: place == 1)
+    >>> select_kernels(b'KERNELS = [\\n    {"id": 0},  # first\\n    {"id": 1},\\n]\\n', 2, lambda place: place == 1)
     b'KERNELS = [\\n    {"id": 1},\\n]\\n'
     """
     module = cst.parse_module(source)
@@ -169,7 +169,7 @@ class Toolchain:
             raise UsageError(
                 f"--platform: expected one of {', '.join(sorted(stack.platforms))}, found {platform!r}"
             )
-        stack = without_predecessors(with_harness(stack))  # A build is run alone.
+        stack = drop_predecessors(add_harness(stack))  # A build is run alone.
         if not stack.case.harness:
             raise UsageError(f"stack {stack.name}: expected a case that calls the golden harness, found none")
         if not os.access(python, os.X_OK):

@@ -11,7 +11,7 @@ place count. A task may write where it should not: then the contents that belong
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,6 +38,47 @@ from .program import (
     private_name,
     results_of,
 )
+
+
+def cut(
+    program: Program,
+    kept: Set[int],
+    values: TrustedValues,
+    given: Mapping[str, TensorView],
+    golden: Mapping[str, TensorView] | None = None,
+    deviations: Deviations | None = None,
+) -> Cut:
+    """Return the program of the tasks in `kept`. `given` holds the case's own inputs by name.
+
+    Without a reference, `golden` holds the case's outputs by name. Only they are trusted, and only where the last task
+    that wrote is kept. All other results must be as `values` say, and the tasks that left them do not count as writers.
+
+    Raises:
+        UnfitCutError: the tasks cannot be taken alone.
+        IncompleteDumpError: a value was not recorded completely.
+    """
+    contents = [
+        _Contents.from_buffer(buffer, given.get(buffer.name) if buffer.is_entry else None)
+        for buffer in program.buffers
+    ]
+    walk = _Walk(program, kept, values, contents, Deviations() if deviations is None else deviations)
+    walk.run()
+    names = {task.ordinal: task.name for task in program.tasks}
+    return Cut(
+        program=program,
+        tasks=tuple(walk.tasks),
+        tensors=tuple(_tensor(content, golden) for content in walk.contents if content.used),
+        boundaries=tuple(
+            Boundary(
+                tensor=name,
+                producer=names.get(writer, "no task"),
+                producer_ordinal=writer,
+                recorded_in=values.run_of(max(writer, 0)),
+                elements=count,
+            )
+            for (name, writer), count in walk.boundaries.items()
+        ),
+    )
 
 
 def actual_contents(both: ProgramPair, failing: Recording) -> dict[int, dict[int, TensorView]]:
@@ -108,41 +149,33 @@ def expected_contents(
     return belonging
 
 
-def _part(program: Program, argument: ProgramArgument, contents: Array) -> TensorView:
-    buffer = program.buffers[argument.buffer]
-    values = contents[flat_indices(argument.region)]
-    return TensorView.from_contiguous(buffer.name, buffer.dtype, argument.region.shape, values)
-
-
-def _final_contents(buffer: Buffer, outputs: TensorFolder | None) -> Array:
-    """The final contents of an argument of the case, flat. Zeros for any other buffer."""
-    if buffer.is_entry and outputs is not None and buffer.name in outputs.names:
-        view = outputs.tensor(buffer.name)
-        if view.dtype is buffer.dtype and view.numel == math.prod(buffer.shape):
-            return view.contiguous().ravel().copy()
-    return np.zeros(math.prod(buffer.shape), buffer.dtype.storage)
-
-
 @dataclass
 class _Contents:
     """What is known of one buffer's elements at a point of the walk."""
 
     buffer: Buffer
     now: Array
+    """The contents in the reduced program."""
     initial: Array
+    """The contents with which the reduced program starts."""
     truth: Array
+    """The contents that are right in the original program."""
     writer: npt.NDArray[np.int64]
     """The last task of the original program that wrote each element, or -1 for none."""
     kept_writer: npt.NDArray[np.int64]
+    """The last kept task that wrote each element with what belongs there, or -1 for none."""
     spoiler: npt.NDArray[np.int64]
     """The last kept task that wrote each element although nothing of it belongs there, or -1 for none."""
     known: npt.NDArray[np.bool_]
     """Whether `truth` was given or written."""
     supplied: npt.NDArray[np.bool_]
+    """Whether `initial` was given by the case or recorded."""
     seen: npt.NDArray[np.bool_]
     """The elements that were given to kept tasks. Their initial contents cannot change from here on."""
     unread: npt.NDArray[np.bool_]
+    """The elements that are results: a kept task wrote them, and no kept task has read them since."""
     used: bool = False
+    """Whether a kept task has the buffer as an argument."""
 
     @classmethod
     def from_buffer(cls, buffer: Buffer, given: TensorView | None) -> _Contents:
@@ -164,8 +197,19 @@ class _Contents:
         )
 
 
+@dataclass(frozen=True)
+class _Result:
+    """The elements of a buffer that a task writes, and their values."""
+
+    content: _Contents
+    places: npt.NDArray[np.int64]
+    values: Array
+
+
 @dataclass
 class _Walk:
+    """A walk over the original program, which builds the reduced one from the tasks in `kept`."""
+
     program: Program
     kept: Set[int]
     values: TrustedValues
@@ -177,26 +221,30 @@ class _Walk:
     def run(self) -> None:
         for task in self.program.tasks:
             values = self.values.task_values(task.ordinal)
-            results = [
-                (self.contents[argument.buffer], places[belongs], after[belongs])
-                for argument in results_of(task, self.deviations.moved)
-                if argument.index in values.after
-                for places in [flat_indices(argument.region)]
-                for after in [values.after[argument.index].contiguous().ravel()]
-                for belongs in [self._correct_elements(task, argument, places)]
-            ]
+            results = list(self._results(task, values))
             if task.ordinal in self.kept:
                 self._keep(task, values, results)
-            for content, places, after in results:
-                content.truth[places] = after
-                content.writer[places] = task.ordinal
-                content.known[places] = True
+            for result in results:
+                result.content.truth[result.places] = result.values
+                result.content.writer[result.places] = task.ordinal
+                result.content.known[result.places] = True
+
+    def _results(self, task: ProgramTask, values: TaskValues) -> Iterator[_Result]:
+        """Yield the results of a task, without the elements that do not belong where it writes them."""
+        for argument in results_of(task, self.deviations.moved):
+            if argument.index in values.after:
+                places = flat_indices(argument.region)
+                after = values.after[argument.index].contiguous().ravel()
+                belongs = self._correct_elements(task, argument, places)
+                yield _Result(self.contents[argument.buffer], places[belongs], after[belongs])
 
     def _correct_elements(
         self, task: ProgramTask, argument: ProgramArgument, places: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Return which of these elements are right once the task has written them. Elements of the case's own
-        arguments are wrong if a task writes them that should not be there."""
+        """Return which of these elements are right once the task has written them.
+
+        Elements of the case's own arguments are wrong if a task writes them that should not be there.
+        """
         content = self.contents[argument.buffer]
         is_extra = task.ordinal in self.deviations.extra and content.buffer.is_entry
         return ~content.known[places] if is_extra else np.ones(len(places), np.bool_)
@@ -205,8 +253,9 @@ class _Walk:
         self,
         task: ProgramTask,
         values: TaskValues,
-        results: Sequence[tuple[_Contents, npt.NDArray[np.int64], Array]],
+        results: Sequence[_Result],
     ) -> None:
+        """Add a task to the reduced program: give it what it reads, and note what it writes."""
         arguments = tuple(
             self._feed(task, argument, self._read(task, argument, values)) for argument in task.arguments
         )
@@ -224,8 +273,9 @@ class _Walk:
                 content, places = self.contents[argument.buffer], flat_indices(argument.region)
                 content.spoiler[places] = task.ordinal
                 content.unread[places] |= content.buffer.is_entry & content.known[places]
-        for content, places, after in results:
-            content.now[places] = after
+        for result in results:
+            content, places = result.content, result.places
+            content.now[places] = result.values
             content.kept_writer[places] = task.ordinal
             content.spoiler[places] = -1
             content.unread[places] = True
@@ -245,8 +295,11 @@ class _Walk:
         return np.where(content.known[places], content.truth[places], read)
 
     def _feed(self, task: ProgramTask, argument: ProgramArgument, read: Array | None) -> ProgramArgument:
-        """The argument, after its buffer got the contents that the task read. The argument gets another buffer if this
-        one holds something else."""
+        """Give an argument's buffer the contents that the task read, and return the argument.
+
+        `read` is None where the task reads nothing. Where the buffer must hold something else, the argument gets a
+        buffer of its own.
+        """
         content = self.contents[argument.buffer]
         content.used = True
         places = flat_indices(argument.region)
@@ -256,6 +309,7 @@ class _Walk:
         # What no task wrote and the case does not give was in the memory. It is a recorded value too.
         unknown = ~content.supplied[places] & reads
         stale = np.where(writers < 0, unknown, ~np.isin(writers, list(self.kept)))
+        # The reduced program has already fixed the contents of these elements.
         settled = (content.kept_writer[places] >= 0) | content.seen[places]
         other = content.now[places] != wanted
         if bool((stale & other & settled).any()) and reads:
@@ -306,53 +360,8 @@ class _Walk:
             self.boundaries[key] = self.boundaries.get(key, 0) + int(count)
 
 
-def cut(
-    program: Program,
-    kept: Set[int],
-    values: TrustedValues,
-    given: Mapping[str, TensorView],
-    golden: Mapping[str, TensorView] | None = None,
-    deviations: Deviations | None = None,
-) -> Cut:
-    """The program of the tasks in `kept`. `given` holds the case's own inputs by name.
-
-    Without a reference, `golden` holds the case's outputs by name. Only they are trusted, and only where the last task
-    that wrote is kept. All other results must be as `values` say, and the tasks that left them do not count as writers.
-
-    Raises:
-        UnfitCutError: the tasks cannot be taken alone.
-        IncompleteDumpError: a value was not recorded completely.
-    """
-    walk = _Walk(
-        program,
-        kept,
-        values,
-        [
-            _Contents.from_buffer(buffer, given.get(buffer.name) if buffer.is_entry else None)
-            for buffer in program.buffers
-        ],
-        Deviations() if deviations is None else deviations,
-    )
-    walk.run()
-    names = {task.ordinal: task.name for task in program.tasks}
-    return Cut(
-        program=program,
-        tasks=tuple(walk.tasks),
-        tensors=tuple(_tensor(content, golden) for content in walk.contents if content.used),
-        boundaries=tuple(
-            Boundary(
-                tensor=name,
-                producer=names.get(writer, "no task"),
-                producer_ordinal=writer,
-                recorded_in=values.run_of(max(writer, 0)),
-                elements=count,
-            )
-            for (name, writer), count in walk.boundaries.items()
-        ),
-    )
-
-
 def _tensor(content: _Contents, golden: Mapping[str, TensorView] | None) -> CutTensor:
+    """Return a buffer of the reduced program, with what it must end with."""
     judged, expected = content.unread, content.now
     if golden is not None:
         name = content.buffer.name
@@ -375,3 +384,18 @@ def _tensor(content: _Contents, golden: Mapping[str, TensorView] | None) -> CutT
         writers=frozenset(int(task) for task in np.unique(last_writer[judged])),
         last_writer=last_writer,
     )
+
+
+def _part(program: Program, argument: ProgramArgument, contents: Array) -> TensorView:
+    buffer = program.buffers[argument.buffer]
+    values = contents[flat_indices(argument.region)]
+    return TensorView.from_contiguous(buffer.name, buffer.dtype, argument.region.shape, values)
+
+
+def _final_contents(buffer: Buffer, outputs: TensorFolder | None) -> Array:
+    """Return the final contents of an argument of the case, flat. They are zeros for any other buffer."""
+    if buffer.is_entry and outputs is not None and buffer.name in outputs.names:
+        view = outputs.tensor(buffer.name)
+        if view.dtype is buffer.dtype and view.numel == math.prod(buffer.shape):
+            return view.contiguous().ravel().copy()
+    return np.zeros(math.prod(buffer.shape), buffer.dtype.storage)

@@ -57,11 +57,11 @@ from .program_text import (
     KernelText,
     KernelTexts,
     drop_statements,
+    list_statements,
     make_build,
-    statements_of,
+    set_blocks,
+    set_plain_values,
     take_kernel,
-    with_blocks,
-    with_plain_values,
 )
 
 Place = Callable[[Candidate], Sequence[Candidate]]
@@ -218,8 +218,8 @@ def droppable_statements(
     statements: list[DroppedStatement] = []
     above: list[tuple[int, ...]] = []
     for text in texts:
-        shared = {statement.name for statement in statements_of(text.reference)}
-        in_kernel = statements_of(text.failing)
+        shared = {statement.name for statement in list_statements(text.reference)}
+        in_kernel = list_statements(text.failing)
         stay: set[int] = set()
         for position in reversed(range(len(in_kernel))):
             statement = in_kernel[position]
@@ -677,9 +677,7 @@ class BuildPair:
 
 def _apply_edits(candidate: Candidate, made: Cut) -> Cut:
     plain = {name: PlainValue(kind) for name, kind in candidate.plain}
-    return with_plain_values(
-        with_blocks(shrink(made, dict(candidate.extents)), dict(candidate.blocks)), plain
-    )
+    return set_plain_values(set_blocks(shrink(made, dict(candidate.extents)), dict(candidate.blocks)), plain)
 
 
 def _entries_used(program: Program) -> list[tuple[str, ...]]:

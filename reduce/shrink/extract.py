@@ -29,7 +29,7 @@ from ...runner.case.preflight import EntryArgument, EntryTensor, entry_arguments
 from ...runner.tensor import TensorView, contiguous_strides
 from ...store.durable_files import create_folder
 from ...store.vocabulary import Verdict
-from ..graph.names import submit_lines, submits_of, tensor_name
+from ..graph.names import find_submits, submit_lines, tensor_name
 from ..graph.tasks import KernelTask, TaskList
 from ..replay.replay import (
     OUTPUTS,
@@ -165,7 +165,7 @@ def _may_repeat(submit: Submit) -> bool:
 
 
 def _matching_submits(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
-    submits = submits_of(orchestration, task)
+    submits = find_submits(orchestration, task)
     if not submits or any(_ambiguity(submit) for submit in submits):
         found = [
             f"line {line}: {why}"
@@ -322,7 +322,7 @@ def _scalars(submits: Sequence[Submit], dump: ArgsDump, task: KernelTask) -> tup
 
 _ENDING_FILE = "ended.json"
 _MAX_GOOD_RUNS = 4
-"""Maximum runs of a good build that misses the golden data with other outputs each time."""
+"""A good build that misses the golden data with other outputs each time is run at most this often."""
 
 
 @dataclass(frozen=True, kw_only=True)

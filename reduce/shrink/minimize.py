@@ -645,9 +645,10 @@ class MinimizerState(Protocol[C]):
 
 
 MAX_STATES = 64
-"""Maximum number of states that are examined for each requested run."""
+"""At most this many states are examined for each requested run, so that the choice ends soon."""
+
 MIN_CHANCE = 0.01
-"""The minimum chance of being needed that makes a run worth making."""
+"""A run is worth making if a part is needed with at least this chance."""
 
 
 class Minimizer(Generic[C]):
@@ -908,7 +909,7 @@ class Phases:
 
 
 REJECTION_ERROR = 0.01
-"""The chance that a rejected candidate is interesting nevertheless."""
+"""A rejected candidate may be interesting nevertheless with this chance, at most."""
 
 
 CHUNK_ROUNDS = 2

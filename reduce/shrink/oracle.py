@@ -135,7 +135,7 @@ class WrongValues:
                 found.metrics.get(name, {}),
                 may_be_larger=may_reach_out,
             )
-            for name, marks in outputs_in(found.signature).items()
+            for name, marks in parse_outputs(found.signature).items()
         ]
         return Answer.INTERESTING if any(matching) and (all(matching) or self._may_race) else Answer.SLIPPED
 
@@ -213,10 +213,10 @@ class BrokenRun:
         return Answer.SLIPPED if is_other else Answer.INVALID
 
 
-def outputs_in(signature: str | None) -> dict[str, frozenset[str]]:
+def parse_outputs(signature: str | None) -> dict[str, frozenset[str]]:
     """The outputs that a mismatch's signature names, and the marks of each.
 
-    >>> outputs_in("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
+    >>> parse_outputs("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
     True
     """
     return {

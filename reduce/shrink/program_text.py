@@ -3,7 +3,7 @@
 The orchestration is written as text, in the form of the source that it was made from. Dependencies that a submit
 declares by hand stay with the task if they name no other task. Kernels lose statements.
 
-`with_blocks` and `with_plain_values` change a cut itself. A task in fewer blocks does a part of its work, and knows how
+`set_blocks` and `set_plain_values` change a cut itself. A task in fewer blocks does a part of its work, and knows how
 many blocks there are. Plain values are zeros, ones, or an input's first value everywhere.
 """
 
@@ -200,7 +200,7 @@ class KernelText:
     reference: bytes
 
 
-def statements_of(source: bytes) -> tuple[Statement, ...]:
+def list_statements(source: bytes) -> tuple[Statement, ...]:
     """All statements in functions, outer ones before what is in them. Declarations at the top level are not among
     them."""
     statements: list[Statement] = []
@@ -264,7 +264,7 @@ def _is_full_statement(child: Node, node: Node) -> bool:
 
 def remove_statements(source: bytes, names: Set[StatementName]) -> bytes:
     """The source without these statements. An empty statement stays where the grammar needs one."""
-    dropped = [statement for statement in statements_of(source) if statement.name in names]
+    dropped = [statement for statement in list_statements(source) if statement.name in names]
     for statement in sorted(dropped, key=lambda statement: statement.span, reverse=True):
         if any(statement.span in other.span for other in dropped if other is not statement):
             continue
@@ -372,7 +372,7 @@ class KernelTexts:
         return KernelText(name, failing.read_bytes(), reference.read_bytes())
 
 
-def with_blocks(cut: Cut, blocks: Mapping[int, int]) -> Cut:
+def set_blocks(cut: Cut, blocks: Mapping[int, int]) -> Cut:
     """The cut with other numbers of blocks, by ordinals of its tasks.
 
     Elements that no block writes any more must be the same in all runs. So outputs of these tasks start as zeros where
@@ -400,7 +400,7 @@ def _start_with_zeros(tensor: CutTensor) -> CutTensor:
     return replace(tensor, initial=np.zeros_like(tensor.expected))
 
 
-def with_plain_values(cut: Cut, plain: Mapping[str, PlainValue]) -> Cut:
+def set_plain_values(cut: Cut, plain: Mapping[str, PlainValue]) -> Cut:
     """The cut with plain values for the named inputs. Expected values have to be computed anew."""
     if not plain:
         return cut

@@ -202,9 +202,10 @@ def _word(text: str, toolchain: Toolchain) -> str:
 
 
 _MISS_CHANCE = 0.01
-"""The chance that no run of a check shows the failure, though the build has it."""
+"""No run of a check shows the failure, though the build has it, with at most this chance."""
+
 _Z = 1.2816
-"""The quantile of the standard normal distribution below which 90 % lie."""
+"""90 % of the standard normal distribution lie below this quantile."""
 
 
 def runs_to_show(verified: Verified) -> int:

@@ -431,7 +431,8 @@ def _end_of_records(path: Path, text: memoryview) -> int:
 
 
 MOST_DISTINCT = 200_000
-"""The most distinct geometries, and the most distinct kernel sets, that one dump may hold."""
+"""One dump may hold at most this many distinct geometries, and as many distinct kernel sets. A damaged file would fill
+the memory."""
 
 _ROLES = tuple(ArgumentRole)
 _STAGES = tuple(DumpStage)

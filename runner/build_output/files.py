@@ -74,7 +74,8 @@ class IncompleteRecordError(BuildOutputError):
 
 
 _HEAD_BYTES = 4096
-"""The bytes at the start of a file from which `is_text` decides."""
+"""`is_text` decides by this many bytes at the start of a file."""
+
 _CHUNK = 2**20
 MOST_ENTRIES = 200_000
 """The most files and folders below one folder. Links inside of it can make a few look like any number."""

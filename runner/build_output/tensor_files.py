@@ -465,11 +465,11 @@ _MOST_DEPTH = 16
 
 @dataclass(frozen=True, kw_only=True)
 class FileContents:
-    """What a file holds, by name: `layer.weight` of a state dict, `0` of a list. A tensor that is alone has the name
-    "".
+    """The tensors of a file by name: `layer.weight` of a state dict, `0` of a list, and "" of a tensor that is alone.
 
     The calls of a tensor raise `BuildOutputError` where it cannot be compared. `mapped` says that they read the mapped
-    file, `is_open` that they read the file through one descriptor, and `held` how many bytes of the file are in memory.
+    file. `is_open` says that they read the file through one descriptor. `held` is how many bytes of the file are in
+    memory.
     """
 
     tensors: Mapping[str, StoredTensor]

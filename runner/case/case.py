@@ -129,7 +129,7 @@ def predecessors(stack: Stack) -> tuple[CaseName, ...]:
     return tuple(CaseName.parse(text, stack, option="--after") for text in stack.case.after)
 
 
-def with_predecessors(stack: Stack, texts: Sequence[str]) -> Stack:
+def add_predecessors(stack: Stack, texts: Sequence[str]) -> Stack:
     """Return the stack with these scripts run before its case, after those that it has. Raises `UsageError`."""
     if not texts:
         return stack
@@ -143,7 +143,7 @@ def with_predecessors(stack: Stack, texts: Sequence[str]) -> Stack:
     return stack.model_copy(update={"case": case})
 
 
-def without_predecessors(stack: Stack) -> Stack:
+def drop_predecessors(stack: Stack) -> Stack:
     """Return the stack with nothing run before its case."""
     return stack.model_copy(update={"case": stack.case.model_copy(update={"after": ()})})
 

@@ -6,7 +6,7 @@ nothing.
 Build directories can replace the compilation of the case, or the case itself (`--runtime-dir`). Their sources are
 frozen. Compiled files are left out, because the tested revision of the runtime has its own headers, and old binaries
 would hide changes in them. `entry_arguments` finds the arguments of the orchestration for the golden harness.
-`with_harness` gives a runtime that has scene tests instead of a harness one of ours.
+`add_harness` gives a runtime that has scene tests instead of a harness one of ours.
 
 `exchange_checks` compares the checks of two versions of a script: tolerances, expected values and comparisons. The
 stack file gives their names (`case.yardstick`). A check is the value of a keyword argument, assignment or dictionary
@@ -441,7 +441,7 @@ EXPORT = _FOLDER / "export.py"
 SEEDED = _FOLDER / "seeded.py"
 
 
-def with_harness(stack: Stack) -> Stack:
+def add_harness(stack: Stack) -> Stack:
     """Return the stack for replays of build directories: under the shim, and with a harness where it has none."""
     if not stack.case.scene_tests:
         return stack

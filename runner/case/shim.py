@@ -43,7 +43,7 @@ from typing import Any, cast
 
 SCHEMA_VERSION = 1
 MAX_TEXT = 1 << 14
-"""The longest text, in characters, that the outcome holds."""
+"""A text of the outcome has at most this many characters, so that a long message does not fill a store."""
 
 HARNESS = "golden"
 ENTRY_POINTS = ("run", "run_jit")
@@ -53,7 +53,8 @@ COMPARISON = "validate_golden"
 Its first two parameters are these, by name; it also has `rtol` and `atol`.
 """
 CHUNK = 1 << 20
-"""The number of elements that are measured at once."""
+"""This many elements are measured at once, so that large tensors need little further memory."""
+
 MAX_OUTPUTS = 64
 RUNTIME_KEYS = {
     "dump_args": ("enable_dump_args", "enable_dump_tensor"),

@@ -24,13 +24,13 @@ from .judges import (
     check_sources,
     compare_files,
     compare_sources,
+    find_comparator,
     is_in_refused_file,
-    judge_for,
     parse_topk,
     require_one_shape,
 )
 from .picture import write_picture
-from .sources import Entry, Source, are_single, open_sources, same_scalar, with_names_of
+from .sources import Entry, Source, are_single, copy_names, open_sources, same_scalar
 from .statistics import Behaviour, IncomparableError, RunsReport, Tolerance, compare_runs
 
 EQUAL, DIFFERENT, UNREADABLE = 0, 1, 2
@@ -47,8 +47,8 @@ def compare(options: CompareOptions) -> int:
     try:
         choice = _comparator_options(options)
         *runs, expected = open_sources(options.paths, options.ignored)
-        sources = [*(with_names_of(run, expected) for run in runs), expected]
-        comparison = Comparison(tolerance=tolerance, judge=judge_for(choice, tolerance, sources[0]))
+        sources = [*(copy_names(run, expected) for run in runs), expected]
+        comparison = Comparison(tolerance=tolerance, judge=find_comparator(choice, tolerance, sources[0]))
         _check_records(options.records, sources)
         if len(sources) == 2:
             return _compare_two(sources[0], sources[1], comparison, options)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..tensor import DType, TensorView, bits, decode, raw_run, spans
 from .elements import Array, new_block
-from .statistics import Tolerance, matrix_shape, pair_at, require_comparable, rule_for
+from .statistics import Tolerance, compile_tolerance, matrix_shape, read_pair, require_comparable
 
 NEAR_STEPS = 8
 """The steps of the type by which noise may have moved a value. Values this near prove little."""
@@ -345,7 +345,7 @@ class Extent:
         )
 
 
-def extent_of(wrong: Array, *, top: int, left: int) -> Extent:
+def mask_extent(wrong: Array, *, top: int, left: int) -> Extent:
     """Return the extent of the true entries, at least one, of a matrix whose first entry stands at `top`, `left`."""
     rows, columns = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
     return Extent(
@@ -357,7 +357,7 @@ def extent_of(wrong: Array, *, top: int, left: int) -> Extent:
     )
 
 
-def extent_at(places: Array, columns: int) -> Extent:
+def position_extent(places: Array, columns: int) -> Extent:
     """Return the extent of flat positions, at least one and ascending, in a matrix of `columns` columns."""
     across = places % columns
     return Extent(
@@ -560,7 +560,7 @@ def build_scene(
         windowed=windowed,
         tensor_rows=rows,
         tensor_columns=columns,
-        extent=extent_of(wrong, top=top, left=left)
+        extent=mask_extent(wrong, top=top, left=left)
         if not windowed
         else _whole_extent(actual, expected, tolerance),
         actual=matrix(decode(dtype, a)),
@@ -594,7 +594,7 @@ def _whole_extent(actual: TensorView, expected: TensorView, tolerance: Tolerance
     for start, stop in spans(actual.numel):
         places = start + np.flatnonzero(_mark_wrong(actual, expected, tolerance, start, stop))
         if places.size:
-            part = extent_at(places, columns)
+            part = position_extent(places, columns)
             whole = part if whole is None else whole.union(part)
     if whole is None:
         raise ValueError("expected a wrong element")
@@ -607,5 +607,10 @@ def _mark_wrong(
     from .loops import mark_over  # imports numba, which takes longer than most comparisons
 
     over = np.empty(stop - start, np.bool_)
-    mark_over(pair_at(actual, expected, start, stop), rule_for(actual.dtype, tolerance), new_block(), over)
+    mark_over(
+        read_pair(actual, expected, start, stop),
+        compile_tolerance(actual.dtype, tolerance),
+        new_block(),
+        over,
+    )
     return over

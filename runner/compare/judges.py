@@ -2,8 +2,8 @@
 
 `compare_sources` compares two sources, tensor by tensor. It decides by a tolerance or by a `Judge`: one of the
 comparators of pypto-lib's golden harness (`golden/validation.py`). Each judge gives the verdict that the harness would
-give, in the arithmetic it uses, but reads the tensors in runs of bounded size. `judge_for` makes the judge that the
-options of `diff-tensors` ask for.
+give, in the arithmetic it uses, but reads the tensors in runs of bounded size. `find_comparator` makes the judge that
+the options of `diff-tensors` ask for.
 
 `recognize_patterns` asks all detectors which patterns the differences have. `check_sources` looks for reasons to doubt
 the comparison before numerics are blamed: platform, names, shapes, strides, inputs and tolerances.
@@ -81,7 +81,7 @@ from .statistics import (
 )
 
 LEAST_CONFIDENCE = 0.5
-"""The least confidence of a pattern that is reported."""
+"""A pattern is reported from this confidence on. Below it, chance is the better explanation."""
 
 _LEAST_IMPROVEMENT = 0.05
 """The confidence by which a pattern must exceed a simpler one. With less it is no better explanation."""
@@ -192,7 +192,7 @@ HARNESS_TOLERANCE = Tolerance(rtol=1e-5, atol=1e-5, equal_nan=False)
 """The tolerance by which the harness compares where a case says nothing."""
 
 MOST_MISMATCHES = 10
-"""The most mismatches that a judgement lists."""
+"""A judgement lists this many mismatches at most. Further ones are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,8 +300,9 @@ class RatioRelDiff:
 class TopKPairs:
     """The harness's `topk_pair_compare`: indices may differ where the actual scores around them are in order.
 
-    An index at position i along `axis` may differ if the actual scores at i - 1, i and i + 1 are still ordered (ties
-    included). The expected scores are not consulted.
+    An index at position i along `axis` may differ if the actual scores at i - 1, i and i + 1 are still ordered. Equal
+    scores count as ordered. The expected scores are not consulted.
+
     """
 
     axis: int = -1
@@ -774,7 +775,7 @@ def parse_topk(options: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def judge_for(choice: ComparatorOptions, tolerance: Tolerance, actual: Source) -> Judge | None:
+def find_comparator(choice: ComparatorOptions, tolerance: Tolerance, actual: Source) -> Judge | None:
     """Return the comparator of `choice`; None where `tolerance` alone decides.
 
     Raises:

@@ -13,7 +13,8 @@ Each detector takes a `Scene` and yields a `PatternMatch` if its pattern fits:
   embedding (RoPE; Su et al., 2021) turns pairs of neighbours, or of elements half a head apart, by an angle.
 - `detect_swapped_bytes` finds the bytes, halves or nibbles of an element in the wrong order.
 
-`FloatGrid` describes the numbers that a type can hold, and `to_grid` rounds to them. Values are float64 throughout.
+`FloatGrid` describes the numbers that a type can hold, and `round_to_grid` rounds to them. Values are float64
+throughout.
 """
 
 from __future__ import annotations
@@ -292,18 +293,18 @@ Beyond the largest OFP8 number hardware either saturates, or gives Inf or NaN.
 """
 
 
-def unit_at(grid: FloatGrid, size: Array | float) -> Array:
+def grid_step(grid: FloatGrid, size: Array | float) -> Array:
     """Return the step between neighbouring numbers of `grid` at non-negative `size`."""
     exponent = np.frexp(size)[1] - grid.digits
     return np.ldexp(1.0, np.maximum(np.where(np.equal(size, 0), grid.lowest, exponent), grid.lowest))
 
 
-def to_grid(grid: FloatGrid, values: Array, mode: Mode) -> Array:
+def round_to_grid(grid: FloatGrid, values: Array, mode: Mode) -> Array:
     """Round `values` to `grid`, beyond its largest number to Inf (truncated: to that number). NaN and Inf stay."""
     size = np.abs(values)
     finite = np.isfinite(size)
     tame = np.where(finite, size, 0.0)
-    unit = unit_at(grid, tame)
+    unit = grid_step(grid, tame)
     steps = tame / unit
     if mode is Mode.NEAREST_EVEN:
         steps = np.rint(steps)
@@ -320,7 +321,7 @@ def to_grid(grid: FloatGrid, values: Array, mode: Mode) -> Array:
 
 def is_on_grid(grid: FloatGrid, values: Array) -> Array:
     """Return whether each value is a number of `grid`."""
-    held: Array = to_grid(grid, values, Mode.TRUNCATE) == values
+    held: Array = round_to_grid(grid, values, Mode.TRUNCATE) == values
     return held
 
 
@@ -487,7 +488,7 @@ def _narrowings(dtype: DType) -> dict[str, Narrowing]:
 
 
 def _round_trip_float(dtype: DType, grid: FloatGrid, mode: Mode, wanted: Array) -> Array:
-    narrowed = to_grid(grid, wanted.astype(np.float64), mode)
+    narrowed = round_to_grid(grid, wanted.astype(np.float64), mode)
     return narrowed if dtype.is_floating else np.rint(narrowed)
 
 
@@ -561,7 +562,7 @@ def _own_unit(dtype: DType, size: Array) -> Array:
     """Return the step of the type that holds the values, 1 for integers, at `size`."""
     for grid in FLOAT_GRIDS:
         if grid.name == dtype.value:
-            return unit_at(grid, size)
+            return grid_step(grid, size)
     return np.ones(size.shape)
 
 
@@ -618,10 +619,10 @@ def _steps(scene: Scene) -> tuple[Array, Array, Array] | None:
     grid = next(
         grid for grid in FLOAT_GRIDS if is_on_grid(grid, actual).all() and is_on_grid(grid, expected).all()
     )
-    unit = unit_at(grid, np.minimum(np.abs(actual), np.abs(expected)))
+    unit = grid_step(grid, np.minimum(np.abs(actual), np.abs(expected)))
     up = np.clip(np.rint((actual - expected) / unit), -4, 4)
     sign = np.where(expected == 0, np.sign(actual), np.sign(expected))
-    even = np.rint(expected / unit_at(grid, np.abs(expected))) % 2 == 0
+    even = np.rint(expected / grid_step(grid, np.abs(expected))) % 2 == 0
     return up * sign, up, even
 
 

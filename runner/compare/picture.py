@@ -182,12 +182,12 @@ def write_picture(path: Path, maps: Sequence[tuple[str, HeatMap]]) -> None:
     if path.suffix == ".html":
         path.write_text(_page(maps, generated=datetime.now(UTC)), encoding="utf-8")
     elif path.suffix == ".svg":
-        path.write_text(heat_svg(name, picture_of(first), style=style()) + "\n", encoding="utf-8")
+        path.write_text(heat_svg(name, draw_picture(first), style=style()) + "\n", encoding="utf-8")
     else:
         raise ValueError(f"expected a picture named *{', *'.join(SUFFIXES)}, found {path.name}")
 
 
-def picture_of(heat: HeatMap) -> HeatPicture:
+def draw_picture(heat: HeatMap) -> HeatPicture:
     """Return a heat map as it is drawn."""
     return HeatPicture(
         rows=heat.rows,
@@ -207,7 +207,7 @@ def _shape(heat: HeatMap) -> str:
 def _page(maps: Sequence[tuple[str, HeatMap]], *, generated: datetime) -> str:
     parts = "\n".join(
         f'<h2>{escape(printable(name))}</h2>\n<p class="soft">{_shape(heat)}</p>\n'
-        f'<figure><div class="scroll">{heat_svg(name, picture_of(heat))}</div></figure>'
+        f'<figure><div class="scroll">{heat_svg(name, draw_picture(heat))}</div></figure>'
         for name, heat in maps
     )
     return (

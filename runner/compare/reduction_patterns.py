@@ -27,7 +27,7 @@ from .finding import (
     sample_places,
     share,
 )
-from .numeric_patterns import FLOAT_GRIDS, SPACING, Mode, is_on_grid, to_grid, unit_at
+from .numeric_patterns import FLOAT_GRIDS, SPACING, Mode, grid_step, is_on_grid, round_to_grid
 from .statistics import matrix_shape
 
 _FEWEST = 8
@@ -47,9 +47,12 @@ def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
         if grid.name == scene.dtype.value:
             continue
         lies, chance = is_on_grid(grid, actual), share(is_on_grid(grid, expected))
-        steps = np.abs(actual - expected) / unit_at(grid, np.maximum(np.abs(expected), _typical(expected)))
+        steps = np.abs(actual - expected) / grid_step(grid, np.maximum(np.abs(expected), _typical(expected)))
         near = lies & (steps <= _NEAR)
-        if share(actual == to_grid(grid, expected, Mode.NEAREST_EVEN)) > 0.9 or share(steps[lies] > 1) < 0.05:
+        if (
+            share(actual == round_to_grid(grid, expected, Mode.NEAREST_EVEN)) > 0.9
+            or share(steps[lies] > 1) < 0.05
+        ):
             continue  # one rounding at the end explains it
         hits = int(np.count_nonzero(near))
         total = min(scene.wrong_count, at.size)
@@ -76,7 +79,7 @@ def detect_other_order(scene: Scene) -> Iterator[PatternMatch]:
         return
     own = next(grid for grid in FLOAT_GRIDS if grid.name == scene.dtype.value)
     magnitude = np.maximum(np.abs(expected), _typical(scene.expected.astype(np.float64)))
-    steps = np.abs(actual - expected) / unit_at(own, magnitude)
+    steps = np.abs(actual - expected) / grid_step(own, magnitude)
     hits = int(np.count_nonzero(steps <= _FEW))
     up = share(actual > expected)
     balance = max(1.0 - 4.0 * abs(up - 0.5), 0.0)

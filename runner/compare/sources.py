@@ -543,7 +543,7 @@ def are_unrelated(one: Source, other: Source) -> bool:
     )
 
 
-def with_names_of(source: Source, other: Source) -> Source:
+def copy_names(source: Source, other: Source) -> Source:
     """Rename the tensors of `source` as in `other`, if they have no names in common.
 
     For instance, `out/y` of golden data becomes `y` of a state dict. Each source must have only one tensor with the

@@ -86,7 +86,7 @@ def _rank(tried: _Exchange) -> tuple[float, int]:
 def exchange_confidence(scene: Scene, found: _Exchange) -> float:
     """Return how sure an exchange is. Wrong elements put anywhere, or with exchanged values, are the alternatives."""
     height, width = found.height, found.width
-    inside = np.broadcast_to(found.fits[:, None], (found.fits.size, height * width)) & blocks_of(
+    inside = np.broadcast_to(found.fits[:, None], (found.fits.size, height * width)) & split_blocks(
         scene.wrong, height, width
     )
     hits = int(np.count_nonzero(inside))
@@ -118,9 +118,9 @@ def _fitting_share(scene: Scene, actual: Array, height: int, width: int) -> floa
 
 def match_blocks(scene: Scene, actual: Array, wrong: Array, height: int, width: int) -> _Exchange:
     """Return what became of the blocks of one size, if `actual` was found and is wrong where `wrong` says so."""
-    at: Array = np.any(blocks_of(wrong, height, width), axis=1)
-    known = block_hashes(blocks_of(scene.expected_bits, height, width))
-    blocks = blocks_of(actual, height, width)
+    at: Array = np.any(split_blocks(wrong, height, width), axis=1)
+    known = block_hashes(split_blocks(scene.expected_bits, height, width))
+    blocks = split_blocks(actual, height, width)
     found = block_hashes(blocks)
     order = np.argsort(known, kind="stable")
     source = order[np.minimum(np.searchsorted(known[order], found), known.size - 1)]
@@ -130,7 +130,7 @@ def match_blocks(scene: Scene, actual: Array, wrong: Array, height: int, width: 
     return _Exchange(height=height, width=width, wrong=at, fits=fits, source=source)
 
 
-def blocks_of(matrix: Array, height: int, width: int) -> Array:
+def split_blocks(matrix: Array, height: int, width: int) -> Array:
     """Return the blocks in row-major order, with shape (blocks, elements of one)."""
     rows, columns = matrix.shape
     split = matrix.reshape(rows // height, height, columns // width, width)

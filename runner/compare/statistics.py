@@ -167,7 +167,7 @@ class Statistics:
     expected_inf: NonFiniteCount
 
 
-def arithmetic_of(dtype: DType) -> Arithmetic:
+def choose_arithmetic(dtype: DType) -> Arithmetic:
     """Return the arithmetic in which torch decides closeness of `dtype`."""
     return Arithmetic[dtype.name] if dtype.is_floating else Arithmetic.INTEGER
 
@@ -180,10 +180,10 @@ def require_comparable(actual: TensorLayout, expected: TensorLayout) -> None:
         raise IncomparableError(f"shape {actual.shape} against expected {expected.shape}")
 
 
-def rule_for(dtype: DType, tolerance: Tolerance) -> Rule:
+def compile_tolerance(dtype: DType, tolerance: Tolerance) -> Rule:
     """Return `tolerance` as compiled loops take it. The type decides in which arithmetic it is applied."""
     return Rule(
-        int(arithmetic_of(dtype)),
+        int(choose_arithmetic(dtype)),
         tolerance.rtol,
         tolerance.atol,
         tolerance.equal_nan,
@@ -191,7 +191,7 @@ def rule_for(dtype: DType, tolerance: Tolerance) -> Rule:
     )
 
 
-def pair_at(actual: TensorView, expected: TensorView, start: int, stop: int) -> Pair:
+def read_pair(actual: TensorView, expected: TensorView, start: int, stop: int) -> Pair:
     """Return the elements `start` to `stop` of both, as compiled loops take them."""
     a, e = raw_run(actual, start, stop), raw_run(expected, start, stop)
     dtype = actual.dtype
@@ -230,12 +230,12 @@ def measure(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> S
 def _gather(actual: TensorView, expected: TensorView, tolerance: Tolerance, scales: Scales) -> Moments:
     from .loops import add_elements  # imports numba, which takes longer than most comparisons
 
-    rule = rule_for(actual.dtype, tolerance)
+    rule = compile_tolerance(actual.dtype, tolerance)
 
     def lane(runs: Sequence[tuple[int, int]]) -> Moments:
         moments, block = new_moments(), new_block()
         for start, stop in runs:
-            add_elements(pair_at(actual, expected, start, stop), rule, start, scales, block, moments)
+            add_elements(read_pair(actual, expected, start, stop), rule, start, scales, block, moments)
         return moments
 
     return _merge_lanes(map_in_two_threads(actual.numel, lane))
@@ -479,12 +479,12 @@ def _fill(
 ) -> Cells:
     from .loops import add_to_cells  # as above
 
-    rule = rule_for(actual.dtype, tolerance)
+    rule = compile_tolerance(actual.dtype, tolerance)
 
     def lane(runs: Sequence[tuple[int, int]]) -> Cells:
         cells, block = new_cells(*shape), new_block()
         for start, stop in runs:
-            add_to_cells(pair_at(actual, expected, start, stop), rule, start, grid, block, cells)
+            add_to_cells(read_pair(actual, expected, start, stop), rule, start, grid, block, cells)
         return cells
 
     return reduce(_add_cells, map_in_two_threads(actual.numel, lane))

@@ -25,9 +25,10 @@ from .host import HostMachine, HostProbeResult, ProbeParcel, attempt
 
 _TOPIC = "precision-bisect"
 _RECONNECT_TIMEOUT = 300.0
-"""Seconds in which a scheduler that is gone may come back."""
+"""A scheduler that is gone may come back within this many seconds. A restart of its machine takes less."""
+
 _RECONNECT_INTERVAL = 2.0
-"""Seconds between two tries to reach the scheduler."""
+"""The driver tries to reach the scheduler once in this many seconds."""
 
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")

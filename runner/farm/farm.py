@@ -347,11 +347,13 @@ _MAX_TRIES = 4
 _HOST_COOLDOWN = 300.0
 """Seconds in which a host that could not make a probe is avoided where possible. Its trouble may pass."""
 _WORKER_CHECK_INTERVAL = 10.0
-"""Seconds without news after which the farm checks whether there is a worker at all."""
+"""After this many seconds without news the farm checks whether there is a worker at all."""
+
 _NOTICE_INTERVAL = 60.0
-"""Seconds after which the farm reports again that there is no worker."""
+"""The farm reports again after this many seconds that there is no worker. More reports would fill a log."""
+
 _MAX_TRANSFERS = 8
-"""The number of transfers to hosts at the same time."""
+"""At most this many transfers to hosts run at the same time, so that they do not fill the driver's memory."""
 
 OpenEngine = Callable[[Callable[[EngineEvent], None]], Engine]
 """Connects to an engine, which reports events to the function that it is given. Raises `UserError`."""

@@ -30,8 +30,8 @@ from ..case.golden_data import FrozenGolden
 from ..case.preflight import frozen_build_case
 from ..errors import UsageError, UserError, reason
 from ..git import GitError, GitRepository
-from ..overlays import patches_in
-from ..pins import MissingSubmoduleError, is_initialized, submodules_at
+from ..overlays import list_patches
+from ..pins import MissingSubmoduleError, is_initialized, list_submodules
 from ..probe.build_cache import digest_of, pack_folder, unpack_folder
 from ..probe.probe import Prober, ProbeRequest, ProbeResult
 from ..process.run import Interrupt, InterruptedWorkError
@@ -41,7 +41,7 @@ from ..workspace.home import Home
 from ..workspace.slot import Workspace
 
 _MIN_AGE = 3600.0
-"""The age in seconds below which an entry is not removed."""
+"""An entry that is younger than this many seconds is not removed, because a probe may be about to use it."""
 
 
 @contextlib.contextmanager
@@ -208,7 +208,8 @@ def write_missing_pack(clone: GitRepository, missing: MissingCommits, target: Pa
 
 
 PIECE_BYTES = 4 << 20
-"""The bytes that travel in one message."""
+"""One message carries at most this many bytes. A scheduler holds whole messages in memory."""
+
 _INCOMING = ".incoming"
 
 
@@ -365,7 +366,7 @@ class ParcelMaker:
     def _commits(self, name: str, request: ProbeRequest) -> NeededCommits:
         overlays = [overlay.commit for overlay in self._stack.repositories[name].overlays]
         there = [request.revisions[name]] if name in request.revisions else []
-        own = [*there, *patches_in(request.revisions, name)]
+        own = [*there, *list_patches(request.revisions, name)]
         commits = [*own, *overlays]
         for sha in commits:
             self._workspace.ensure_commit(name, sha)
@@ -385,7 +386,7 @@ class ParcelMaker:
         pinned: list[str] = []
         besides = self._stack.submodule_paths(name)
         for sha in commits:
-            for submodule in submodules_at(self.clone(name), sha, besides=besides):
+            for submodule in list_submodules(self.clone(name), sha, besides=besides):
                 if submodule.is_here:
                     pinned.append(submodule.commit)
                 elif is_initialized(self._workspace.repositories[name], submodule):
@@ -591,7 +592,7 @@ def _no_room_error(home: Home, error: OSError) -> UserError:
 _SEND_TIMEOUT = 900.0
 """Seconds in which a driver has to send what is missing. A driver that died may come back."""
 _REPEAT_INTERVAL = 5.0
-"""Seconds after which a host reports again that something is missing."""
+"""A host reports again after this many seconds that something is missing, because a report may be lost."""
 
 OnSlot = Callable[[int, str], None]
 """A function that is called with the number of a slot and its activity."""

@@ -39,27 +39,35 @@ from .host import HostMachine, HostProbeResult, ProbeParcel, attempt
 
 _NAMESPACE = "precision-bisect"
 _POLL_INTERVAL = 0.5
-"""Seconds between two checks whether the driver lets go of the cluster."""
+"""The process checks once in this many seconds whether the driver lets go of the cluster."""
+
 _NODES_INTERVAL = 5.0
-"""Seconds between two looks at the cluster's nodes."""
+"""The cluster's nodes are looked up once in this many seconds."""
+
 _ANSWER_TIMEOUT = 5.0
-"""Seconds after which an actor answers, even where nothing has happened."""
+"""An actor answers after this many seconds even where nothing has happened, so that a lost one is noticed."""
+
 _CONNECT_TIMEOUT = 10.0
-"""Seconds in which a cluster has to answer."""
+"""A cluster has to answer within this many seconds."""
+
 _HEARTBEAT_INTERVAL = 1.0
 """Seconds between two checks whether the head is there. A new head takes longer to start."""
 _MAX_REFUSALS = 2
-"""The number of refused calls after which the head counts as gone."""
+"""The head counts as gone after this many refused calls. One alone may be an accident."""
+
 _SILENCE_TIMEOUT = 40.0
 """Seconds without an answer after which the head counts as gone. Ray ends the whole driver after 60."""
 _UNREACHABLE_TIMEOUT = 180.0
-"""Seconds after which an unreachable actor is given up, where the head believes that it lives."""
+"""An unreachable actor is given up after this many seconds, where the head believes that it lives."""
+
 _STOP_TIMEOUT = 10.0
-"""Seconds that a probe gets to stop by itself."""
+"""A probe gets this many seconds to stop by itself."""
+
 _ABANDON_TIMEOUT = 900.0
-"""Seconds after which the actor of a finished probe ends and frees its place, where no driver asks for it."""
+"""The actor of a finished probe ends and frees its place after this many seconds, where no driver asks for it."""
+
 _MAX_CONCURRENCY = 8
-"""The number of calls that an actor answers at the same time."""
+"""An actor answers at most this many calls at the same time."""
 
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")

@@ -28,7 +28,8 @@ The default is a skip, unless the failing end crashes in the same way. Other cho
 bisection, as with `git bisect run`.
 """
 SKIP_CODE = 125
-"""The exit code with which a command says that it cannot judge a commit."""
+"""A command says with this exit code that it cannot judge a commit, as `git bisect run` has it."""
+
 NOT_RUN: Mapping[int, str] = {126: "cannot be run", 127: "was not found"}
 """Descriptions of the exit codes with which a shell reports that it could not run a command."""
 NOT_JUDGED = Classification(verdict=Verdict.UNKNOWN, signature=None, evidence=(), metrics={})
@@ -386,7 +387,7 @@ _COMMAND_VERDICTS = {
 }
 
 _MAX_SIGNATURE = 160
-"""The length of a signature in characters."""
+"""A signature has at most this many characters, so that it stays one line of a table."""
 
 
 class Listener:

@@ -48,7 +48,7 @@ from ..workspace.slot import Workspace
 from .probe import Prober, ProbeRequest, ProbeResult
 
 _JOIN_TIMEOUT = 10.0
-"""Seconds to wait for the first worker to come."""
+"""The pool waits this many seconds for its first worker."""
 
 
 class OneWorker(Protocol):
@@ -104,7 +104,7 @@ class AheadBuilder(ExitStack):
 
 
 _WATCH_INTERVAL = 0.5
-"""Seconds between two checks whether the driver lives."""
+"""A worker checks once in this many seconds whether the driver lives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,11 +327,12 @@ _MOST_LOSSES = 3
 So many losses are no accident.
 """
 _RESTART_DELAY = 1.0
-"""Seconds before workers that ended are started again."""
+"""Workers that ended are started again after this many seconds, so that a lasting fault does not make a busy loop."""
+
 _KILL_INTERVAL = 0.1
 """Seconds between two kills of workers, because more of them may be starting."""
 _CLOSE_TIMEOUT = 10.0
-"""Seconds that workers get to notice that the pool is closing."""
+"""Workers get this many seconds to notice that the pool is closing."""
 
 
 @dataclass(frozen=True)

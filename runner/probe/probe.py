@@ -28,7 +28,7 @@ from ..case.case import CaseCommand, CaseName, RunOptions, case_command, options
 from ..case.golden_data import FrozenGolden
 from ..errors import UserError
 from ..git import GitError, inherited_environment
-from ..overlays import PatchConflictError, patches_in
+from ..overlays import PatchConflictError, list_patches
 from ..pins import MissingSubmoduleError
 from ..process.run import Command, FinishedCommand, Interrupt, Secrets, execute
 from ..stack import Platform, Stack, fill
@@ -44,7 +44,7 @@ from ..verdict.symptoms import Symptoms
 from ..workspace.content import StackContent
 from ..workspace.environment import PYTHON_VARIABLES, EnvironmentReader
 from ..workspace.home import Home, device_locks
-from ..workspace.perturbations import missing_requirements, perturbation_of, with_perturbation
+from ..workspace.perturbations import apply_perturbation, find_perturbation, missing_requirements
 from ..workspace.slot import MissingObjectsError, ProcessLock, Slot, Workspace, remove
 from .builder import Builder, BuiltToolchain, FailedBuild, RunCompileCache, digest
 from .judge import (
@@ -96,7 +96,7 @@ class ProbeRequest:
     """What to build and run.
 
     `timeout` is seconds for the run. `directory` receives the logs and what is kept of the run. `avoid` has the places
-    (`place_of`) where the probe is not made as long as there is another one.
+    (`place_name`) where the probe is not made as long as there is another one.
     """
 
     revisions: Mapping[str, str]
@@ -143,7 +143,7 @@ class ProbeResult:
     @property
     def place(self) -> str:
         """The place where the probe was made."""
-        return place_of(self.host, self.slot)
+        return place_name(self.host, self.slot)
 
     @property
     def build_source(self) -> BuildSource:
@@ -151,7 +151,7 @@ class ProbeResult:
         return self.toolchain.source if self.toolchain else BuildSource.NONE
 
 
-def place_of(host: str | None, slot: int) -> str:
+def place_name(host: str | None, slot: int) -> str:
     """Return the name of what different commits' runs may share: the slot of a host, and with it the board."""
     return f"slot {slot}" if host is None else f"slot {slot} of {host}"
 
@@ -212,7 +212,7 @@ class Preparation:
         for name, repository in self._stack.repositories.items():
             overlays = [overlay.commit for overlay in repository.overlays]
             there = [request.revisions[name]] if name in request.revisions else []
-            for sha in (*there, *patches_in(request.revisions, name), *overlays):
+            for sha in (*there, *list_patches(request.revisions, name), *overlays):
                 self._workspace.ensure_commit(name, sha)
         failed: FailedBuild | None = None
         try:
@@ -238,7 +238,7 @@ class Preparation:
             on_step=lambda step: self._says(f"building {step}"),
             gently=request.build_only,
         )
-        variables = with_perturbation(self._stack, request.revisions).case.variables
+        variables = apply_perturbation(self._stack, request.revisions).case.variables
         own = {name: fill(text, values) for name, text in variables.items()}
         return PreparedSlot(
             surroundings=surroundings,
@@ -555,7 +555,7 @@ class Prober:
             return self._not_run(case_missing(missing), prepared, log=log, toolchain=toolchain)
         options = _copy_build_directory(request)
         outcome_file = request.directory / f"outcome-{secrets.token_hex(8)}.json"
-        perturbation = perturbation_of(self._stack, request.revisions)
+        perturbation = find_perturbation(self._stack, request.revisions)
         in_front = () if perturbation is None else perturbation.command
         lacks = (
             []

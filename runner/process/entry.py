@@ -7,7 +7,8 @@ import os
 import signal
 
 INTERRUPTED = 130
-"""The exit code of a program that was interrupted."""
+"""A program that was interrupted ends with this exit code: 128 and the number of SIGINT, 2."""
+
 NOTHING_BEGUN = "interrupted before anything had begun: nothing was run or kept; ask again"
 
 

@@ -35,7 +35,7 @@ from ..verdict.classify import Ending
 from ..workspace.slot import ProcessLock
 
 _LOCK_POLL = 0.2
-"""Seconds between two tries to take somebody else's lock."""
+"""A lock that another process holds is tried once in this many seconds."""
 
 
 class InterruptedWorkError(Exception):
@@ -215,7 +215,8 @@ def _resembles_secret(text: str) -> bool:
 
 
 _WAIT_TIMEOUT = 0.5
-"""Seconds between two checks of a command that was killed."""
+"""A command that was killed is looked at once in this many seconds."""
+
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
 
 
@@ -295,7 +296,7 @@ _CHUNK = _LONGEST_LINE
 """The bytes that are read at once. A line that lies wholly within them is never longer than a line may be."""
 
 _GRACE = 10.0
-"""Seconds for a command to end by itself once it has announced its end and prints nothing more."""
+"""A command gets this many seconds to end by itself once it has announced its end and prints nothing more."""
 
 OnLine = Callable[[str, str], None]
 """A function that is called with the stream (`stdout` or `stderr`) and each line without its end, in order."""

@@ -28,7 +28,7 @@ from .entry import INTERRUPTED, exit_at_once
 _REPEAT_WINDOW = 1.0
 """Seconds in which a second signal counts as the same Ctrl-C. A shell and a parent may both send it."""
 _RESEND_DELAY = 0.01
-"""Seconds after which a swallowed interrupt is sent again."""
+"""A swallowed interrupt is sent again after this many seconds."""
 
 
 class _Stage(Enum):

@@ -191,10 +191,10 @@ def search(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return pattern.search(text)
 
 
-def starts_of_lines_with(texts: Iterable[bytes], lines: bytes) -> list[int]:
+def find_line_starts(texts: Iterable[bytes], lines: bytes) -> list[int]:
     """Return where the lines begin that hold one of the texts, in order.
 
-    >>> starts_of_lines_with([b"x", b"y"], b"axx\\nb\\ncy\\n")
+    >>> find_line_starts([b"x", b"y"], b"axx\\nb\\ncy\\n")
     [0, 6]
     """
     begins: set[int] = set()
@@ -217,7 +217,7 @@ def relevant_line_spans(
     >>> list(relevant_line_spans([b"x"], b"ab\\ncx\\nd\\n", reads_all=lambda: False))
     [(3, 5)]
     """
-    marked = deque(starts_of_lines_with(texts, lines))
+    marked = deque(find_line_starts(texts, lines))
     position = 0
     while position < len(lines):
         while marked and marked[0] < position:
@@ -279,7 +279,7 @@ def _rarity(texts: frozenset[str]) -> tuple[int, int]:
 
 MAX_OUTPUTS = 64
 MAX_SIGNATURE = 160
-"""Characters of output names in a signature; what is beyond them is counted and hashed."""
+"""A signature has this many characters of output names at most. What is beyond them is counted and hashed."""
 
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 

@@ -18,28 +18,36 @@ SURELY = 0.99
 """A failure that is the failing end's with this probability counts as it; with 1 - SURELY or less it is another."""
 
 _SAME = 0.999
-"""Both fail in the same way."""
+"""Two failures with nothing different are this likely the same. Chance may make two faults look alike."""
+
 _OTHER_TEST = 0.005
-"""Other tests fail."""
+"""Failures of different tests are this likely the same one."""
+
 _NOT_CHECKED = 0.003
-"""Only one of the two got as far as the check."""
+"""Two failures are this likely the same if only one of them got as far as the check."""
+
 _OTHER_EXCEPTION_OF_TEST = 0.5
 _OTHER_ASSERTION_OF_TEST = 0.7
 """The same test fails with another message: another assertion of it failed, or the fault shows in another way."""
 _OTHER_TYPE = 0.15
 _OTHER_FAMILY = 0.15
 _BROKEN_OTHERWISE = 0.02
-"""Neither got as far as the check, and the errors are of two sorts."""
+"""Two failures are this likely the same if neither got as far as the check, and their errors are of two sorts."""
+
 _LEAST_LIKE, _MOST_LIKE = 0.3, 0.98
-"""Both errors have one type. Their messages have no word in common, or all words but one."""
+"""Errors of one type are the same with a chance between these two. Their messages have no word in common, or all words
+but one."""
+
 _UNRECOGNIZED = 0.3
-"""One of the two prints no known error."""
+"""Two failures are this likely the same if one of them prints no known error."""
+
 _OTHER_PLACE = 0.7
 """The same message is raised at another line of the source. It is another fault, or a commit has changed the line."""
 _OTHER_PROGRESS = 0.7
 """The failure's message is the same. Before it, the run prints other lines that passing runs print too."""
 _OTHER_CODE = 0.5
-"""The exit codes differ, and nothing else tells failures apart."""
+"""Two failures are this likely the same if only their exit codes differ, and nothing else tells them apart."""
+
 _WORD = re.compile(r"[A-Za-z_]\w+")
 
 

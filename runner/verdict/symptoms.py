@@ -22,9 +22,10 @@ LAST_LINES = 20
 _PER_FAMILY = 40
 """At most this many symptoms of one family are kept. A run of a whole test suite may fail in thousands of tests."""
 _LONGEST = 160
-"""At most this many characters of a message are kept."""
+"""At most this many characters of a message are kept. Its beginning tells the error."""
+
 TIMEOUT_CODE = 124
-"""The exit code of coreutils' `timeout` if it killed its command."""
+"""coreutils' `timeout` ends with this exit code if it killed its command."""
 
 
 class Family(StrEnum):

@@ -12,11 +12,11 @@ from functools import cached_property
 
 from ...store.vocabulary import Commit, TreeChange
 from ..git import TreeEntry
-from ..overlays import covered_files, patches_in
+from ..overlays import covered_files, list_patches
 from ..pins import PinReader
 from ..renames import adaptations
 from ..stack import IgnoredPaths, Stack, VersionFilePin
-from .perturbations import perturbation_in, perturbation_key, perturbed_content_key
+from .perturbations import perturbation_key, perturbation_name, perturbed_content_key
 from .slot import Workspace
 
 _MODULUS = 1 << 256
@@ -129,7 +129,7 @@ class StackContent:
         """Return one key for the commits of all repositories and the held pins: 64 hexadecimal digits."""
         names = sorted(self._stack.repositories.keys() & revisions.keys())
         parts = [f"{name} {self.commit_key(name, revisions[name]):064x}" for name in names]
-        parts += [f"{name} with {patch}" for name in names for patch in patches_in(revisions, name)]
+        parts += [f"{name} with {patch}" for name in names for patch in list_patches(revisions, name)]
         parts += [
             f"{name} under {overlay.path} {overlay.object}"
             for name in names
@@ -142,7 +142,7 @@ class StackContent:
         parts += [f"variable {name}={text}" for name, text in sorted(self._stack.case.variables.items())]
         parts += [f"after {predecessor}" for predecessor in self._stack.case.after]
         content = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-        name = perturbation_in(revisions)
+        name = perturbation_name(revisions)
         return (
             content
             if name is None
@@ -160,7 +160,7 @@ class StackContent:
         repository, _, path = entry.partition(":")
         paths = (path,) if path else ()
         parts = [f"{self.commit_key(repository, revisions[repository], paths):064x}"]
-        parts += [f"with {patch}" for patch in patches_in(revisions, repository)]
+        parts += [f"with {patch}" for patch in list_patches(revisions, repository)]
         parts += [
             f"under {overlay.path} {overlay.object}"
             for overlay in self._stack.repositories[repository].overlays

@@ -29,7 +29,7 @@ from ...store.vocabulary import plural
 from ..errors import UserError, reason
 from ..git import LOCAL_VARIABLES, GitRepository, inherited_environment
 from ..process.run import IRRELEVANT_VARIABLES, is_public, is_secret_name
-from ..releases import versions_of
+from ..releases import list_releases
 from ..stack import GitlinkPin, Model, Platform, Stack, Tool
 from .home import Home
 from .slot import base_packages
@@ -190,7 +190,7 @@ _IRRELEVANT_PREFIXES = (
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIGITS = 16
-"""The number of hexadecimal digits of a digest."""
+"""A digest has this many hexadecimal digits: 64 bits, of which chance makes no two alike."""
 
 
 class InheritedVariables(Model):
@@ -393,7 +393,7 @@ def _repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
 def _releases(stack: Stack, name: str) -> MachineFinding:
     subject = f"releases of {name}"
     try:
-        versions = versions_of(stack, name)
+        versions = list_releases(stack, name)
     except UserError as error:
         return MachineFinding(state="missing", subject=subject, found="not known", hint=str(error))
     return MachineFinding(

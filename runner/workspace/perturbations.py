@@ -16,14 +16,14 @@ PERTURBATION_KEY = "+perturbation"
 """The key of a run's perturbation among its revisions. No repository has such a name."""
 
 
-def perturbation_in(revisions: Mapping[str, str]) -> str | None:
+def perturbation_name(revisions: Mapping[str, str]) -> str | None:
     """Return the name of a run's perturbation; None where the run has none."""
     return revisions.get(PERTURBATION_KEY)
 
 
-def perturbation_of(stack: Stack, revisions: Mapping[str, str]) -> Perturbation | None:
+def find_perturbation(stack: Stack, revisions: Mapping[str, str]) -> Perturbation | None:
     """Return the perturbation of a run with these revisions; None where they name none."""
-    name = perturbation_in(revisions)
+    name = perturbation_name(revisions)
     return None if name is None else stack.perturbations[name]
 
 
@@ -33,9 +33,9 @@ def perturbation_key(perturbation: Perturbation) -> str:
     return json.dumps(told, sort_keys=True)
 
 
-def with_perturbation(stack: Stack, revisions: Mapping[str, str]) -> Stack:
+def apply_perturbation(stack: Stack, revisions: Mapping[str, str]) -> Stack:
     """Return the stack for a run with these revisions: the variables of its perturbation are the case's own."""
-    perturbation = perturbation_of(stack, revisions)
+    perturbation = find_perturbation(stack, revisions)
     if perturbation is None:
         return stack
     case = stack.case.model_copy(update={"variables": {**stack.case.variables, **perturbation.variables}})

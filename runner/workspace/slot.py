@@ -33,15 +33,15 @@ from filelock import FileLock, Timeout
 from ...store.durable_files import sync_tree, write_whole
 from ...store.vocabulary import plural
 from ..errors import UserError
-from ..git import GITLINK, GitError, GitRepository, boundary_of
-from ..overlays import apply_overlay, apply_patch, patches_in
-from ..pins import MissingSubmoduleError, PinReader, is_initialized, module_stores, submodules_at
+from ..git import GITLINK, GitError, GitRepository, shallow_boundary
+from ..overlays import apply_overlay, apply_patch, list_patches
+from ..pins import MissingSubmoduleError, PinReader, is_initialized, list_submodules, module_stores
 from ..renames import adapt
 from ..stack import VENV, Stack
 from .home import Home
 
 _POLL = 0.02
-"""Seconds between two checks of a lock's holder that was killed."""
+"""A lock's holder that was killed is looked at once in this many seconds. It needs only a moment to go."""
 
 
 @contextmanager
@@ -324,7 +324,7 @@ def _alternates(path: Path) -> Path:
 
 def _borrow(path: Path, sources: Sequence[Path]) -> None:
     _share(_alternates(path), [str(each / "objects") for each in sources])
-    _share(path / "shallow", sorted({sha for each in sources for sha in boundary_of(each)}))
+    _share(path / "shallow", sorted({sha for each in sources for sha in shallow_boundary(each)}))
 
 
 def _share(file: Path, lines: Sequence[str]) -> None:
@@ -518,7 +518,7 @@ class Slot:
     def _apply_changes(self, name: str, revisions: Mapping[str, str]) -> None:
         """Apply patches, overlays and renames to a worktree, and fill its submodules."""
         repository, worktree = self._stack.repositories[name], GitRepository(self.path(name))
-        for patch in patches_in(revisions, name):
+        for patch in list_patches(revisions, name):
             apply_patch(worktree, patch)
         for overlay in repository.overlays:
             apply_overlay(worktree, overlay)
@@ -588,7 +588,7 @@ class Slot:
         checkout = GitRepository(self._stack.repositories[name].path)
         # The tree is that of the index, because a patch may have moved a pin.
         tree = GitRepository(path).run("write-tree")
-        for submodule in submodules_at(own, tree, besides=self._stack.submodule_paths(name)):
+        for submodule in list_submodules(own, tree, besides=self._stack.submodule_paths(name)):
             if submodule.is_here:
                 Worktree(path / submodule.path, own).restore(submodule.commit)
             elif is_initialized(checkout, submodule):

@@ -12,14 +12,14 @@ import torch
 from precision_bisect.meaning.arithmetic import (
     ArithmeticMode,
     Numbers,
-    from_bytes,
-    numbers_of,
+    decode_bytes,
+    encode_bytes,
     round_floats,
     settle,
-    to_bytes,
+    tensor_numbers,
 )
 from precision_bisect.meaning.ir import ElementType, Symbol
-from precision_bisect.meaning.operations import OPERATIONS, operation_of
+from precision_bisect.meaning.operations import OPERATIONS, find_operation
 from precision_bisect.meaning.values import Array, Invocation, OperationError, Result, Value
 
 TORCH = {
@@ -37,7 +37,7 @@ def array(
     arithmetic: ArithmeticMode = ArithmeticMode.STATED,
 ) -> Array:
     dtype = next(each for each, stored in TORCH.items() if stored == tensor.dtype)
-    return Array(numbers_of(tensor, dtype, arithmetic), dtype, valid or tuple(tensor.shape))
+    return Array(tensor_numbers(tensor, dtype, arithmetic), dtype, valid or tuple(tensor.shape))
 
 
 def run(
@@ -57,7 +57,7 @@ def run(
         result=None if result is None else Result(result[1], result[0], result[1]),
         arithmetic=arithmetic,
     )
-    return operation_of(name, given).compute(call)
+    return find_operation(name, given).compute(call)
 
 
 def values(name: str, *operands: torch.Tensor | Value, **rest: Any) -> torch.Tensor:
@@ -124,7 +124,7 @@ def test_operands_of_a_tile_are_not_changed() -> None:
         result=None,
         arithmetic=ArithmeticMode.STATED,
     )
-    operation_of("tile.assemble", call.operands).compute(call)
+    find_operation("tile.assemble", call.operands).compute(call)
     assert torch.equal(target.numbers.centre, before)
 
 
@@ -226,9 +226,9 @@ def test_bytes_and_back(dtype: ElementType) -> None:
         dtype,
         ArithmeticMode.STATED,
     )
-    content = to_bytes(numbers, dtype)
+    content = encode_bytes(numbers, dtype)
     assert content.shape == (1, 4, dtype.bits // 8)
-    assert torch.equal(from_bytes(content, dtype).centre, numbers.centre)
+    assert torch.equal(decode_bytes(content, dtype).centre, numbers.centre)
 
 
 def test_sorting_in_blocks_and_runs() -> None:

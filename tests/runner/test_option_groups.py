@@ -9,7 +9,7 @@ from precision_bisect.runner.cli_options import (
     GroupedCommand,
     GroupedOption,
     OptionGroup,
-    group_of,
+    option_group,
 )
 
 COMMAND = GroupedCommand(
@@ -59,7 +59,7 @@ def test_help_lists_options_by_their_groups() -> None:
     ]
     assert places == sorted(places)
     assert any("--good REV" in line for line in lines[places[0] : places[1]])
-    assert group_of(click.Option(["--plain"])) is OptionGroup.OTHER
+    assert option_group(click.Option(["--plain"])) is OptionGroup.OTHER
 
 
 def test_a_shell_is_offered_names_then_files_and_never_an_error() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.git import GitRepository
-from precision_bisect.runner.releases import with_releases
+from precision_bisect.runner.releases import add_releases
 from precision_bisect.runner.stack import Repository, Stack
 from tests.conftest import TestRepository
 
@@ -44,7 +44,7 @@ def commits(made: Stack) -> dict[str, str]:
 
 
 def test_each_release_is_a_commit_that_follows_the_one_before_it(tmp_path: Path, histories: Path) -> None:
-    made = with_releases(stack(tmp_path, versions=["v1", "v2", "v10"]), histories)
+    made = add_releases(stack(tmp_path, versions=["v1", "v2", "v10"]), histories)
     history = GitRepository.open_root(of_assembler(made).path, name="assembler")
     assert list(commits(made)) == ["v1", "v2", "v10"]
     for version, commit in commits(made).items():
@@ -61,9 +61,9 @@ def test_a_release_that_is_added_leaves_the_others_as_they_were(tmp_path: Path, 
     unpacked = tmp_path / "unpacked"
     for version in ("v0.9", "v0.10-rc1", ".cache"):
         (unpacked / version).mkdir(parents=True)
-    before = with_releases(stack(tmp_path, folder=unpacked), histories)
+    before = add_releases(stack(tmp_path, folder=unpacked), histories)
     (unpacked / "v0.10").mkdir()
-    after = with_releases(stack(tmp_path, folder=unpacked), histories)
+    after = add_releases(stack(tmp_path, folder=unpacked), histories)
     assert list(commits(before)) == ["v0.9", "v0.10-rc1"]
     assert list(commits(after)) == ["v0.9", "v0.10-rc1", "v0.10"]
     assert commits(after).items() > commits(before).items()
@@ -75,9 +75,9 @@ def test_a_release_that_is_gone_takes_no_other_with_it(tmp_path: Path, histories
     unpacked = tmp_path / "unpacked"
     for version in ("v1", "v2", "v3"):
         (unpacked / version).mkdir(parents=True)
-    before = with_releases(stack(tmp_path, folder=unpacked), histories)
+    before = add_releases(stack(tmp_path, folder=unpacked), histories)
     (unpacked / "v1").rmdir()
-    after = with_releases(stack(tmp_path, folder=unpacked), histories)
+    after = add_releases(stack(tmp_path, folder=unpacked), histories)
     history = GitRepository.open_root(of_assembler(after).path, name="assembler")
     assert list(commits(after)) == ["v2", "v3"]
     assert [history.read_text(commit, "VERSION") for commit in commits(after).values()] == ["v2\n", "v3\n"]
@@ -91,7 +91,7 @@ def test_tags_are_releases_with_the_commits_they_were_made_from(tmp_path: Path, 
     second = source.commit("second", {"a": "2"})
     source.git("tag", "--annotate", "--message", "the second", "v2")
     source.git("tag", "nightly")
-    made = with_releases(stack(tmp_path, tags="tool", pattern="v*"), histories)
+    made = add_releases(stack(tmp_path, tags="tool", pattern="v*"), histories)
     history = GitRepository.open_root(of_assembler(made).path, name="assembler")
     told = {version: history.read_text(commit, "SOURCE") for version, commit in commits(made).items()}
     assert told == {"v1": f"{first}\n", "v2": f"{second}\n"}
@@ -117,5 +117,5 @@ def test_releases_that_cannot_be_told_are_refused(
     source.commit("first", {"a": "1"})
     source.git("tag", "v1")
     with pytest.raises(UserError, match=r"repositories\.assembler\.releases") as raised:
-        with_releases(stack(tmp_path, **releases), histories)
+        add_releases(stack(tmp_path, **releases), histories)
     assert says in str(raised.value)

@@ -1,5 +1,7 @@
 """What a verdict is like."""
 
+from dataclasses import astuple, fields
+
 import pytest
 
 from precision_bisect.store.vocabulary import Verdict, VerdictTraits
@@ -7,9 +9,12 @@ from precision_bisect.store.vocabulary import Verdict, VerdictTraits
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_every_verdict_answers_every_trait(verdict: Verdict) -> None:
-    traits = verdict.traits
-    assert len(traits) == len(VerdictTraits._fields)
-    assert all(isinstance(trait, bool) for trait in traits)
+    assert all(isinstance(trait, bool) for trait in astuple(verdict.traits))
+
+
+@pytest.mark.parametrize("trait", [field.name for field in fields(VerdictTraits)])
+def test_every_trait_tells_verdicts_apart(trait: str) -> None:
+    assert {getattr(verdict.traits, trait) for verdict in Verdict} == {True, False}
 
 
 @pytest.mark.parametrize("verdict", Verdict)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from precision_bisect.bisect.ask.question import repeat_command, with_commit_ids
+from precision_bisect.bisect.ask.question import repeat_command, replace_commit_names
 
 ENDS = {"main": "b" * 40, "@{2 weeks ago}": "a" * 40}
 HELD = {"--good": ENDS, "--bad": ENDS, "--skip": {"main~3..main": f"{'c' * 40}..{'b' * 40}"}}
@@ -10,7 +10,7 @@ HELD = {"--good": ENDS, "--bad": ENDS, "--skip": {"main~3..main": f"{'c' * 40}..
 
 def test_ends_are_held_and_the_rest_is_as_it_was_typed() -> None:
     words = ("--good", "@{2 weeks ago}", "--bad=main", "--case", "main", "--", "sh", "--bad", "main")
-    assert with_commit_ids(words, HELD) == (
+    assert replace_commit_names(words, HELD) == (
         "--good", "a" * 40, f"--bad={'b' * 40}", "--case", "main", "--", "sh", "--bad", "main",
     )  # fmt: skip
 
@@ -18,17 +18,17 @@ def test_ends_are_held_and_the_rest_is_as_it_was_typed() -> None:
 def test_what_is_skipped_is_held_too() -> None:
     words = ("--skip", "main~3..main", "--skip=main~3..main", "--path", "main~3..main")
     held = f"{'c' * 40}..{'b' * 40}"
-    assert with_commit_ids(words, HELD) == ("--skip", held, f"--skip={held}", "--path", "main~3..main")
+    assert replace_commit_names(words, HELD) == ("--skip", held, f"--skip={held}", "--path", "main~3..main")
 
 
 def test_the_name_is_not_given_twice() -> None:
     words = ("--name", "mine", "--bad", "b", "--name=other", "--", "sh", "--name", "x")
-    assert with_commit_ids(words, {}) == ("--bad", "b", "--", "sh", "--name", "x")
+    assert replace_commit_names(words, {}) == ("--bad", "b", "--", "sh", "--name", "x")
 
 
 def test_a_password_is_not_kept() -> None:
     words = ("--store", "postgresql://me:secret@host/db", "--store=sqlite:///x", "--store", "what")
-    assert with_commit_ids(words, {}) == (
+    assert replace_commit_names(words, {}) == (
         "--store", "postgresql://me:***@host/db", "--store=sqlite:///x", "--store", "what",
     )  # fmt: skip
 

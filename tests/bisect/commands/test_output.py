@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.report.write import check_room, open_report_folder, report_folder
 from precision_bisect.reduce.reduce_cli import main as reduce
-from precision_bisect.runner.cli_options import GroupedCommand, OptionGroup, group_of
+from precision_bisect.runner.cli_options import GroupedCommand, OptionGroup, option_group
 from precision_bisect.runner.compare.diff_cli import main as diff_tensors
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.workspace.home import Home
@@ -162,7 +162,7 @@ def test_a_shell_completes_stacks_by_name_and_files(program: Any) -> None:
 
 @pytest.mark.parametrize("program", [main, reduce])
 def test_every_option_stands_in_a_group(program: GroupedCommand) -> None:
-    ungrouped = [each.name for each in program.params if group_of(each) is OptionGroup.OTHER]  # pyright: ignore[reportArgumentType]
+    ungrouped = [each.name for each in program.params if option_group(each) is OptionGroup.OTHER]  # pyright: ignore[reportArgumentType]
     assert set(ungrouped) <= {"version", "failing_build"}
     lines = CliRunner().invoke(program, ["-h"]).output.splitlines()
     titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]

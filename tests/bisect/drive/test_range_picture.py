@@ -6,7 +6,7 @@ import pytest
 
 from precision_bisect.bisect.drive.progress import RangePicture, describe_ends
 from precision_bisect.bisect.engine.probes import WantedProbe
-from precision_bisect.bisect.engine.runs import target_at
+from precision_bisect.bisect.engine.runs import find_target
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
 from tests.bisect.engine.simulated import loaded_range
@@ -23,7 +23,7 @@ def test_marks_are_what_was_shown_and_what_runs() -> None:
     known = shown(known, "c2", Judgement.GOOD)
     known = shown(known, "c5", Judgement.GOOD, Judgement.BAD)
     known = shown(known, "c3", Judgement.SKIP)
-    known = running(known, WantedProbe(target=target_at(LINE, 4), phase=Phase.SEARCH, range=1, node=4))
+    known = running(known, WantedProbe(target=find_target(LINE, 4), phase=Phase.SEARCH, range=1, node=4))
     assert RangePicture.from_search(search_of(LINE), known).line(60) == "good ..o?*x.x bad"
 
 

@@ -7,12 +7,12 @@ import pytest
 from precision_bisect.bisect.engine.runs import (
     RangeEvidence,
     failing_end,
+    find_target,
     new_end,
     old_end,
     passing_end,
-    target_at,
 )
-from precision_bisect.bisect.history.range import LoadedRange, outcome_of
+from precision_bisect.bisect.history.range import LoadedRange, search_outcome
 from precision_bisect.bisect.search.belief import Observation, Outcome
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.hypotheses import GOOD_END
@@ -53,7 +53,7 @@ def test_probes_of_an_outer_range_tell_of_the_ends_what_is_true_of_them(seed: in
         changed = node != GOOD_END and bool(outer.graph.ancestors(node)[culprit])
         told = S if rng.random() < 0.2 else B if changed else G
         known = shown(known, content, told)
-        expected.append(Observation(ends[changed], outcome_of(told, seeks)))
+        expected.append(Observation(ends[changed], search_outcome(told, seeks)))
     evidence = RangeEvidence.from_range(inner).inherit(
         RangeEvidence.from_range(outer), known.log, culprit=culprit, ends=ends, flipped=flipped
     )
@@ -113,8 +113,8 @@ def test_which_end_passes_follows_from_what_is_sought(seeks: Seeks, passes: str,
     loaded = loaded_stack(broken_line(9, 5), seeks)
     assert (old_end(loaded).commit, new_end(loaded).commit) == ("0", "8")
     assert (passing_end(loaded).commit, failing_end(loaded).commit) == (passes, fails)
-    assert target_at(loaded, GOOD_END) == old_end(loaded)
-    assert target_at(loaded, loaded.graph.bad) == new_end(loaded)
+    assert find_target(loaded, GOOD_END) == old_end(loaded)
+    assert find_target(loaded, loaded.graph.bad) == new_end(loaded)
     seen = RangeEvidence.from_range(loaded).observations(
         shown(about_stack(broken_line(9, 5)), f"{fails} lib-0", B).log
     )
@@ -126,4 +126,4 @@ def test_which_end_passes_follows_from_what_is_sought(seeks: Seeks, passes: str,
 def test_what_pins_nothing_cannot_be_built() -> None:
     stack = PlantedStack(outcome=lambda line, lib: G, pins=["lib-0"] * 4, unbuildable={2})
     with pytest.raises(ValueError, match="2: expected a commit that can be built"):
-        target_at(loaded_stack(stack), 1)
+        find_target(loaded_stack(stack), 1)

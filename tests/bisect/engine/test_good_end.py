@@ -6,7 +6,8 @@ import pytest
 
 from precision_bisect.bisect.engine.answer import Move, Wait
 from precision_bisect.bisect.engine.costs import Context
-from precision_bisect.bisect.engine.opening import GoodEndSearch, RangeOpening, _no_pass_message
+from precision_bisect.bisect.engine.good_end import GoodEndSearch, _no_pass_message
+from precision_bisect.bisect.engine.opening import RangeOpening
 from precision_bisect.bisect.engine.runs import BisectionKnowledge, GivenData, GoodEnd, Needs, SavedData
 from precision_bisect.bisect.history.questions import FirstParents
 from precision_bisect.runner.errors import EndsError

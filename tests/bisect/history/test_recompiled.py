@@ -7,7 +7,7 @@ from operator import or_
 
 import pytest
 
-from precision_bisect.bisect.history.range import RecompiledObjects, objects_of
+from precision_bisect.bisect.history.range import RecompiledObjects, object_masks
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.store.vocabulary import TreeChange
 from tests.bisect.engine.simulated import loaded_range
@@ -26,7 +26,7 @@ FILES = [
 
 def compiled(includes: list[tuple[str, str]]) -> dict[str, set[str]]:
     """The files by whose names the objects go that are made of each file."""
-    objects = objects_of(FILES, includes)
+    objects = object_masks(FILES, includes)
     own = {
         file: bits for file, bits in objects.items() if bits.bit_count() == 1 and file.endswith(("cpp", "py"))
     }
@@ -46,7 +46,7 @@ def test_a_header_is_all_objects_that_include_it_by_however_many_steps() -> None
     assert found["include/core/more.h"] == found["include/core/base.h"] == {"src/a.cpp", "src/b.cpp"}
     assert found["setup.py"] == {"setup.py"}
     # Nobody includes it, so that it is one by itself: beside `more.h` there is another of that name.
-    assert objects_of(FILES, includes)["old/base.h"].bit_count() == 1
+    assert object_masks(FILES, includes)["old/base.h"].bit_count() == 1
 
 
 def test_headers_that_include_each_other_are_the_objects_of_both() -> None:

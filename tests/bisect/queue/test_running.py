@@ -8,7 +8,7 @@ import pytest
 from filelock import FileLock
 
 from precision_bisect.bisect.queue_client import describe_unusable_path
-from precision_bisect.bisect.queue_worker import SubmissionRunner, home_name, is_driven, log_path, tail_of
+from precision_bisect.bisect.queue_worker import SubmissionRunner, home_name, is_driven, log_path, read_tail
 from precision_bisect.runner.workspace.home import Home, user_home
 from precision_bisect.store.database import open_store
 from precision_bisect.store.queue import QueueJournal, QueueWorker
@@ -158,7 +158,7 @@ def test_it_ends_with_the_exit_code_of_its_bisection(
     row = queue.find(number)
     assert row is not None
     assert (row.state, row.exit_code) == (SubmissionState.ENDED, code)
-    assert row.tail == tail_of(log_path(runner.home, "mine"))
+    assert row.tail == read_tail(log_path(runner.home, "mine"))
     assert row.tail
 
 
@@ -179,9 +179,9 @@ def test_what_waits_for_its_end_is_run_before_that_is_noted_and_does_not_change_
 
 def test_of_a_log_the_last_lines_are_kept(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert tail_of(log) == ""
+    assert read_tail(log) == ""
     log.write_bytes(b"".join(b"%d \xff\n" % number for number in range(5000)))
-    assert tail_of(log).splitlines() == [
+    assert read_tail(log).splitlines() == [
         f"{number} \N{REPLACEMENT CHARACTER}" for number in range(4960, 5000)
     ]
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
-from precision_bisect.reduce.localize.changes import Change, ChangedPart
+from precision_bisect.reduce.localize.changes import Change, ChangedPart, source_lines, text_changes
 from precision_bisect.reduce.localize.document import build_change
 from precision_bisect.reduce.localize.localization_text import print_causes
-from precision_bisect.reduce.rewrite_text import source_lines, text_changes
 from precision_bisect.runner.compare.diff_report import SummaryLines
 from precision_bisect.runner.localization import (
     BuildChange,

@@ -17,7 +17,7 @@ from precision_bisect.reduce.localize.investigate import localize
 from precision_bisect.reduce.localize.localization_text import print_summary
 from precision_bisect.reduce.localize.reference import GoldenOutputs
 from precision_bisect.reduce.replay.replay import RunnableBuild
-from precision_bisect.reduce.rewrite import FirstSubmitsError, with_first_submits
+from precision_bisect.reduce.rewrite import FirstSubmitsError, keep_first_submits
 from precision_bisect.runner.build_output.directory import BuildDirectory
 from precision_bisect.runner.build_output.orchestration import Orchestration
 from precision_bisect.runner.compare.diff_report import SummaryLines
@@ -130,7 +130,7 @@ def test_a_kernel_that_crashes_where_it_should_not_run_is_named(tmp_path: Path, 
 
 def test_an_orchestration_returns_before_one_task_more(tmp_path: Path) -> None:
     orchestration = BuildDirectory.open(small_build(tmp_path / "build", SHIFT)).orchestration()
-    source = with_first_submits(orchestration, 3).decode()
+    source = keep_first_submits(orchestration, 3).decode()
     assert source.count(f"{GUARD}3) return; rt_submit_aiv_task(") == len(TASKS)
     assert source.count("int precision_bisect_submitted = 0;") == 1
 
@@ -145,4 +145,4 @@ def test_an_orchestration_returns_before_one_task_more(tmp_path: Path) -> None:
 def test_tasks_that_cannot_be_counted_are_refused_with_their_line(body: str) -> None:
     text = f"void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {{\n    CoreTaskArgs p;\n    {body}\n}}\n"
     with pytest.raises(FirstSubmitsError, match="line 3"):
-        with_first_submits(Orchestration.parse(text.encode()), 1)
+        keep_first_submits(Orchestration.parse(text.encode()), 1)

@@ -15,7 +15,7 @@ from precision_bisect.reduce.localize.causes import (
     EndingInterventions,
     OutputInterventions,
     explain,
-    judge_of,
+    output_judge,
 )
 from precision_bisect.reduce.localize.changes import Change, ChangedPart
 from precision_bisect.reduce.localize.document import case_failure
@@ -37,7 +37,7 @@ CLOSE = Tolerance(rtol=1e-5, atol=1e-5)
 def explained(folder: Path, failing: SimulatedBuild) -> Any:
     expected = KnownValues.from_build(failing.recorded, None)
     request = request_of(failing, folder, CLOSE)
-    judge = judge_of(request, failing.recorded, expected)
+    judge = output_judge(request, failing.recorded, expected)
     run = FailingRun(
         build=failing.recorded,
         judge=judge,
@@ -73,7 +73,7 @@ def test_an_output_that_no_task_writes_is_named_with_who_did(tmp_path: Path) -> 
     (tmp_path / "left").mkdir()
     for name in ("x1", "x2"):
         torch.save(torch.zeros(8), tmp_path / "left" / f"{name}.pt")
-    judge = judge_of(
+    judge = output_judge(
         request_of(shorter, tmp_path, CLOSE), good.recorded, KnownValues.from_build(good.recorded, None)
     )
     failure = judge.failure(TensorFolder.open(tmp_path / "left"))
@@ -108,7 +108,7 @@ def test_columns_that_no_task_writes_are_told_where_others_are_written(tmp_path:
     (tmp_path / "left").mkdir()
     for name in ("x1", "x2"):
         torch.save(torch.zeros(8), tmp_path / "left" / f"{name}.pt")
-    judge = judge_of(
+    judge = output_judge(
         request_of(bad, tmp_path, CLOSE), bad.recorded, KnownValues.from_build(bad.recorded, None)
     )
     (found,) = find_unwritten(judge.failure(TensorFolder.open(tmp_path / "left")), bad.recorded, None)
@@ -153,7 +153,7 @@ def test_where_a_failure_comes_and_goes_a_change_is_cleared_by_as_many_runs_as_t
     wrong = SimulatedBuild.of(tmp_path / "wrong", {1: add(1.5)}).with_outputs(tmp_path / "left-wrong")
     assert right.outputs is not None
     assert wrong.outputs is not None
-    judge = judge_of(
+    judge = output_judge(
         request_of(right, tmp_path, CLOSE), right.recorded, KnownValues.from_build(right.recorded, None)
     )
     changes = [Change(part=ChangedPart.KERNEL, file=f"{name}.cpp", kernel=name) for name in ("one", "other")]

@@ -2,7 +2,7 @@
 
 from precision_bisect.reduce.localize.causes import Cause
 from precision_bisect.reduce.localize.changes import Change, ChangedPart
-from precision_bisect.reduce.localize.document import with_cause_origin
+from precision_bisect.reduce.localize.document import add_cause_origin
 from precision_bisect.runner.localization import GeneratedSources
 
 OPEN = GeneratedSources(shown="generated sources differ")
@@ -14,7 +14,7 @@ def cause(*changes: Change, shown: bool = True) -> Cause:
 
 def test_a_generated_source_that_fails_alone_is_the_compiler_s() -> None:
     """Whatever the failure is, a stall too: nothing of its outputs is asked."""
-    told = with_cause_origin(OPEN, [cause(Change(part=ChangedPart.ORCHESTRATION, file="main.cpp"))])
+    told = add_cause_origin(OPEN, [cause(Change(part=ChangedPart.ORCHESTRATION, file="main.cpp"))])
     assert told is not None
     assert told.origin == "compiler"
     assert told.verdict == (
@@ -23,7 +23,7 @@ def test_a_generated_source_that_fails_alone_is_the_compiler_s() -> None:
 
 
 def test_a_runtime_that_fails_with_the_good_sources_is_at_fault() -> None:
-    told = with_cause_origin(OPEN, [cause(Change(part=ChangedPart.RUNTIME, file=""))])
+    told = add_cause_origin(OPEN, [cause(Change(part=ChangedPart.RUNTIME, file=""))])
     assert told is not None
     assert told.origin == "runtime"
 
@@ -31,6 +31,6 @@ def test_a_runtime_that_fails_with_the_good_sources_is_at_fault() -> None:
 def test_what_no_run_showed_settles_nothing() -> None:
     candidate = cause(Change(part=ChangedPart.ORCHESTRATION, file="main.cpp"), shown=False)
     for causes in ([], [candidate]):
-        assert with_cause_origin(OPEN, causes) is OPEN
+        assert add_cause_origin(OPEN, causes) is OPEN
     assert OPEN.verdict == "compiler or runtime, which is not known: generated sources differ"
-    assert with_cause_origin(None, [candidate]) is None
+    assert add_cause_origin(None, [candidate]) is None

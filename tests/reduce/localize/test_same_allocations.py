@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from precision_bisect.reduce.rewrite_text import (
+from precision_bisect.reduce.localize.changes import (
+    apply_changes,
+    apply_reference_allocations,
     group_changes,
     text_changes,
-    with_changes,
-    with_reference_allocations,
 )
 from precision_bisect.runner.build_output.orchestration import Orchestration
 
@@ -41,7 +41,7 @@ GOOD = program("abcd", a="0", b="1", c="2", d="3")
 
 def changed(failing: Orchestration) -> list[list[str]]:
     """The lines of each change."""
-    changes = group_changes(text_changes(GOOD.source, with_reference_allocations(GOOD, failing)))
+    changes = group_changes(text_changes(GOOD.source, apply_reference_allocations(GOOD, failing)))
     return [[line for text in group for line in text.lines()] for group in changes]
 
 
@@ -54,8 +54,8 @@ def test_each_tensor_that_lies_elsewhere_is_a_change_as_its_file_has_it() -> Non
 
 def test_the_program_with_one_change_takes_the_place_that_the_good_build_counts() -> None:
     failing = program("ac", a="0", b="0", c="1", d="1")
-    _, (last,) = group_changes(text_changes(GOOD.source, with_reference_allocations(GOOD, failing)))
-    assert with_changes(GOOD.source, [last]) == program("abcd", a="0", b="1", c="2", d="2").source
+    _, (last,) = group_changes(text_changes(GOOD.source, apply_reference_allocations(GOOD, failing)))
+    assert apply_changes(GOOD.source, [last]) == program("abcd", a="0", b="1", c="2", d="2").source
     assert last.first_line == failing.source[: failing.source.index(b"& d")].count(b"\n") + 1
 
 
@@ -71,7 +71,7 @@ def test_the_program_with_one_change_takes_the_place_that_the_good_build_counts(
     ],
 )
 def test_what_is_not_understood_stays_as_it_is(failing: Orchestration) -> None:
-    assert b"".join(line.text for line in with_reference_allocations(GOOD, failing)) == failing.source
+    assert b"".join(line.text for line in apply_reference_allocations(GOOD, failing)) == failing.source
 
 
 def test_a_dropped_allocation_alone_is_found_line_by_line() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precision_bisect.reduce.rewrite_text import group_changes, source_lines, text_changes, with_changes
+from precision_bisect.reduce.localize.changes import apply_changes, group_changes, source_lines, text_changes
 from tests.support.quick import examples
 
 LINES = st.lists(st.sampled_from(["a;\n", "b;\n", "c(1);\n", "\n", "// note\n"]), max_size=12).map(
@@ -21,8 +21,8 @@ def code(text: bytes) -> list[bytes]:
 @settings(max_examples=examples(300), deadline=None)
 def test_all_changes_make_the_failing_code(reference: bytes, failing: bytes) -> None:
     changes = text_changes(reference, source_lines(failing))
-    assert code(with_changes(reference, changes)) == code(failing)
-    assert with_changes(reference, ()) == reference
+    assert code(apply_changes(reference, changes)) == code(failing)
+    assert apply_changes(reference, ()) == reference
 
 
 def test_a_comment_is_no_change_and_a_string_is_none() -> None:

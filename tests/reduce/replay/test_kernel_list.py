@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from precision_bisect.reduce.replay.toolchain import UnknownLayoutError, with_kernels, with_signature
+from precision_bisect.reduce.replay.toolchain import UnknownLayoutError, select_kernels, set_signature
 from precision_bisect.runner.build_output.directory import Direction
 
 LIST = b"""from types import ArgDirection as _D  # \xc3\xbcbung
@@ -31,7 +31,7 @@ A, B, D = (
 
 
 def test_the_signature_alone_is_replaced() -> None:
-    edited = with_signature(LIST, [Direction.INOUT, Direction.IN, Direction.OUT])
+    edited = set_signature(LIST, [Direction.INOUT, Direction.IN, Direction.OUT])
     assert edited == LIST.replace(b"[_D.IN, _D.OUT]", b"[_D.INOUT, _D.IN, _D.OUT]")
 
 
@@ -50,11 +50,11 @@ def test_kernels_go_with_their_lines(kept: set[int], gone: list[bytes]) -> None:
     for part in gone:
         assert part in expected
         expected = expected.replace(part, b"")
-    assert with_kernels(LIST, 3, kept.__contains__) == expected
+    assert select_kernels(LIST, 3, kept.__contains__) == expected
 
 
 def test_no_kernel_at_all_leaves_an_empty_list() -> None:
-    tree = ast.parse(with_kernels(LIST, 3, lambda _: False))
+    tree = ast.parse(select_kernels(LIST, 3, lambda _: False))
     values = [
         ast.literal_eval(one.value) for one in tree.body if isinstance(one, ast.Assign) and one.lineno > 5
     ]
@@ -66,10 +66,10 @@ def test_no_kernel_at_all_leaves_an_empty_list() -> None:
 )
 def test_a_list_that_is_not_understood_is_refused(source: bytes) -> None:
     with pytest.raises(UnknownLayoutError, match="expected"):
-        with_kernels(source, 1, lambda _: True)
+        select_kernels(source, 1, lambda _: True)
 
 
 @pytest.mark.parametrize("source", [b"", b"ORCHESTRATION = {'signature': []}\n", b"ORCHESTRATION = {}\n"])
 def test_a_signature_that_is_not_understood_is_refused(source: bytes) -> None:
     with pytest.raises(UnknownLayoutError, match="the orchestration's signature, found none"):
-        with_signature(source, [Direction.IN])
+        set_signature(source, [Direction.IN])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path, PurePosixPath
 
-from precision_bisect.reduce.graph.names import submits_of
+from precision_bisect.reduce.graph.names import find_submits
 from precision_bisect.reduce.graph.tasks import TaskList
 from precision_bisect.reduce.shrink.extract import allocated_buffers
 from precision_bisect.runner.build_output.directory import KernelConfig, OrchestrationEntry
@@ -71,7 +71,7 @@ def test_two_outputs_that_one_task_reads_are_told_apart(tmp_path: Path) -> None:
     )
     listed = TaskList.from_graph(TaskGraph.open(file), config)
     orchestration = Orchestration.parse(SOURCE)
-    submits = {one.ordinal: submits_of(orchestration, one) for one in listed.tasks}
+    submits = {one.ordinal: find_submits(orchestration, one) for one in listed.tasks}
     assert allocated_buffers(orchestration, listed, submits) == {
         (0, 0): 20,
         (0, 1): 21,

@@ -20,7 +20,7 @@ from precision_bisect.reduce.shrink.program import (
     ProgramTask,
     UnfitCutError,
 )
-from precision_bisect.reduce.shrink.program_text import with_blocks
+from precision_bisect.reduce.shrink.program_text import set_blocks
 from precision_bisect.runner.build_output.task_graph import ArgumentType, Region
 from precision_bisect.runner.tensor import DType, TensorView
 
@@ -161,7 +161,7 @@ def test_what_fewer_blocks_do_not_write_is_no_ones_memory_either() -> None:
     made = dataclasses.replace(SUM, is_entry=False)
     program = Program(orchestration=cast(Any, None), config=cast(Any, None), tasks=(task,), buffers=(made,))
     before = cut(program, {0}, Written(REGION.shape), {})
-    after = with_blocks(before, {0: 1})
+    after = set_blocks(before, {0: 1})
     assert (before.tensors[0].initial, before.tasks[0].blocks) == (None, 2)
     assert after.tensors[0].initial is not None
     assert (after.tensors[0].initial.tolist(), after.tasks[0].blocks) == ([0.0, 0.0], 1)

@@ -24,7 +24,7 @@ from precision_bisect.reduce.shrink.oracle import (
     BrokenRun,
     DifferentialOracle,
     WrongValues,
-    outputs_in,
+    parse_outputs,
 )
 from precision_bisect.reduce.shrink.program import Candidate, Cut
 from precision_bisect.reduce.shrink.program_text import CandidateBuild
@@ -80,8 +80,8 @@ def test_another_signature_is_another_failure(
 
 
 def test_outputs_of_a_signature() -> None:
-    assert outputs_in(None) == {}
-    assert outputs_in("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
+    assert parse_outputs(None) == {}
+    assert parse_outputs("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from precision_bisect.reduce.shrink.program import Candidate
 from precision_bisect.reduce.shrink.program_text import (
     KernelText,
     StatementName,
+    list_statements,
     remove_statements,
-    statements_of,
 )
 
 KERNEL = b"""
@@ -30,7 +30,7 @@ extern "C" void kernel_entry(const KernelArgs& args) {
 
 def test_statements_are_named_by_text_and_need_what_may_have_set_their_variables() -> None:
     found = [
-        (one.name.text.partition("{")[0], one.name.occurrence, one.needs) for one in statements_of(KERNEL)
+        (one.name.text.partition("{")[0], one.name.occurrence, one.needs) for one in list_statements(KERNEL)
     ]
     assert found == [
         ("const int unused = 3;", 0, frozenset()),
@@ -47,7 +47,7 @@ def test_a_statement_that_is_a_body_leaves_an_empty_one() -> None:
     left = remove_statements(KERNEL, {StatementName("a += i;", 1), StatementName("store(a);", 0)})
     assert left.count(b"a += i;") == 1
     assert b"if (a > 2) ;" in left
-    loop = next(one.name for one in statements_of(KERNEL) if one.name.text.startswith("for"))
+    loop = next(one.name for one in list_statements(KERNEL) if one.name.text.startswith("for"))
     assert b"a += i" not in remove_statements(KERNEL, {loop, StatementName("a += i;", 0)})
 
 

@@ -13,10 +13,10 @@ from precision_bisect.reduce.replay.task_replay import (
     LoneCall,
     SingleTaskError,
     entry_tensor,
+    format_scalars,
     isolate_calls,
-    scalars_of,
 )
-from precision_bisect.reduce.rewrite import UntaggableError, with_dump_markers
+from precision_bisect.reduce.rewrite import UntaggableError, insert_dump_markers
 from precision_bisect.runner.build_output.directory import BuildDirectory, Direction
 from precision_bisect.runner.build_output.orchestration import Orchestration
 from precision_bisect.runner.build_output.task_graph import Region
@@ -77,7 +77,7 @@ def dumped(copy: WorkingCopy) -> list[tuple[int, int, str]]:
 
 def test_tasks_of_a_loop_are_told_apart_by_their_number(tmp_path: Path) -> None:
     copy = WorkingCopy.create(build(tmp_path / "build", LOOP.replace("MARKER", "")), tmp_path / "copy")
-    copy.write_orchestration(with_dump_markers(copy.orchestration(), results={1}, whole={2}))
+    copy.write_orchestration(insert_dump_markers(copy.orchestration(), results={1}, whole={2}))
     assert run(copy.path, dump_args=1, dep_gen=True).tolist() == [0, 6, 12, 18]
     assert dumped(copy) == [
         *((1, 1, "after_completion"), (1, 1, "before_dispatch")),
@@ -89,7 +89,7 @@ def test_a_marker_of_the_user_stays(tmp_path: Path) -> None:
     copy = WorkingCopy.create(
         build(tmp_path / "build", LOOP.replace("MARKER", "q.dump(x1);")), tmp_path / "copy"
     )
-    copy.write_orchestration(with_dump_markers(copy.orchestration(), results={0}, whole=set()))
+    copy.write_orchestration(insert_dump_markers(copy.orchestration(), results={0}, whole=set()))
     run(copy.path, dump_args=1, dep_gen=True)
     assert dumped(copy) == [
         *((0, 1, "after_completion"), (0, 1, "before_dispatch"), (3, 1, "after_completion"))
@@ -101,7 +101,7 @@ def test_submits_that_are_all_that_a_branch_does_are_told_apart(tmp_path: Path) 
     body = LOOP.replace("MARKER", "").replace("rt_submit_aiv_task(1, p);", branches)
     assert body.count("rt_submit") == 3
     copy = WorkingCopy.create(build(tmp_path / "build", body), tmp_path / "copy")
-    copy.write_orchestration(with_dump_markers(copy.orchestration(), results={1, 2}, whole=set()))
+    copy.write_orchestration(insert_dump_markers(copy.orchestration(), results={1, 2}, whole=set()))
     assert run(copy.path, dump_args=1, dep_gen=True).tolist() == [0, 6, 12, 18]
     assert {ordinal for ordinal, _, _ in dumped(copy)} == {1, 2}
 
@@ -109,7 +109,7 @@ def test_submits_that_are_all_that_a_branch_does_are_told_apart(tmp_path: Path) 
 def test_a_submit_that_is_no_statement_of_a_block_is_refused() -> None:
     source = orchestration("CoreTaskArgs p;\np.add_input(x0);\nx0.ndims > 1 && rt_submit_aiv_task(0, p);", 1)
     with pytest.raises(UntaggableError, match="line 10: expected a submit that is a statement"):
-        with_dump_markers(Orchestration.parse(source.encode()), results={0}, whole=set())
+        insert_dump_markers(Orchestration.parse(source.encode()), results={0}, whole=set())
 
 
 def alone(source: Orchestration, *, scalars: dict[int, int | float | bool | None], blocks: int | None) -> str:
@@ -117,7 +117,7 @@ def alone(source: Orchestration, *, scalars: dict[int, int | float | bool | None
     submit = source.submits[0]
     whole = Region(dtype=DType.FLOAT32, shape=(4,), strides=(1,), start_offset=0)
     tensors = tuple((index, whole) for index in range(len(submit.tensor_arguments)))
-    call = LoneCall(submit=submit, tensors=tensors, scalars=scalars_of(submit, scalars), blocks=blocks)
+    call = LoneCall(submit=submit, tensors=tensors, scalars=format_scalars(submit, scalars), blocks=blocks)
     return isolate_calls(source, [call], [(4,)] * len(tensors)).decode()
 
 

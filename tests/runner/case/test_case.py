@@ -9,11 +9,11 @@ import pytest
 from precision_bisect.runner.case.case import (
     CaseName,
     RunOptions,
+    add_predecessors,
     case_command,
+    drop_predecessors,
     options_in_help,
     predecessors,
-    with_predecessors,
-    without_predecessors,
 )
 from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.stack import Stack
@@ -138,7 +138,7 @@ def test_predecessors_get_the_stack_s_words_and_none_of_the_options(
 ) -> None:
     small.case = {"command": ["PY", "{case}", "-p", "{platform}"], "harness": True, "flags": FLAGS}
     full = str(small.cases.path / "in" / "b.py")
-    stack = with_predecessors(small.stack(), ["a.py --m 4", f"'{full}' 'two words'"])
+    stack = add_predecessors(small.stack(), ["a.py --m 4", f"'{full}' 'two words'"])
     assert [str(each) for each in predecessors(stack)] == ["a.py --m 4", "in/b.py 'two words'"]
     made = case_command(
         stack,
@@ -154,22 +154,22 @@ def test_predecessors_get_the_stack_s_words_and_none_of_the_options(
     assert own == ("/slot/cases/case.py", "-p", "sim", "--save-data")
     assert made.begins is not None
     assert "of-this-run.json" in made.begins
-    assert without_predecessors(stack) == small.stack()
+    assert drop_predecessors(stack) == small.stack()
 
 
 @pytest.mark.parametrize("text", ["", "../x.py", "/etc/passwd", "a.py 'open"])
 def test_predecessors_that_are_none(small: SmallStack, text: str) -> None:
     small.case = {"command": ["sh", "{case}"], "harness": True}
     with pytest.raises(UsageError, match="--after"):
-        with_predecessors(small.stack(), [text])
+        add_predecessors(small.stack(), [text])
 
 
 def test_only_a_case_under_the_shim_has_predecessors(small: SmallStack) -> None:
-    assert with_predecessors(small.stack(), []) == small.stack()
+    assert add_predecessors(small.stack(), []) == small.stack()
     with pytest.raises(
         UsageError, match=r"--after a\.py: expected .*shim.*, found none in stack small; leave"
     ):
-        with_predecessors(small.stack(), ["a.py"])
+        add_predecessors(small.stack(), ["a.py"])
     small.case = {"after": ["a.py"]}
     with pytest.raises(ValueError, match=r"case\.after: expected a case that runs under the harness's shim"):
         small.stack()

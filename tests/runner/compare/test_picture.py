@@ -16,8 +16,8 @@ from precision_bisect.runner.compare.picture import (
     LEFT,
     TOP,
     HeatPicture,
+    draw_picture,
     heat_svg,
-    picture_of,
     write_picture,
 )
 from precision_bisect.runner.compare.statistics import HeatMap, Tolerance, heat_map
@@ -75,7 +75,7 @@ def test_names_cannot_break_out(tmp_path: Path, name: str) -> None:
 @settings(max_examples=examples(100), deadline=None)
 @given(st.text())
 def test_any_name_leaves_well_formed_xml(name: str) -> None:
-    root = ET.fromstring(heat_svg(name, picture_of(spoiled_map())))
+    root = ET.fromstring(heat_svg(name, draw_picture(spoiled_map())))
     classes = [element.get("class") for element in root.iter() if element.tag.endswith("rect")]
     assert sorted(filter(None, classes)) == ["clean", "wild", "wrong"]
 

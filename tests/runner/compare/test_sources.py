@@ -14,7 +14,7 @@ from precision_bisect.runner.build_output.files import (
 )
 from precision_bisect.runner.build_output.tensor_files import FileContents, load_tensors
 from precision_bisect.runner.compare import sources
-from precision_bisect.runner.compare.sources import Source, open_sources, same_scalar, with_names_of
+from precision_bisect.runner.compare.sources import Source, copy_names, open_sources, same_scalar
 from tests.runner.build_output.build_files import KERNEL_CONFIG, record, write_dump
 
 
@@ -240,16 +240,16 @@ def test_names_of_folders_do_not_keep_tensors_apart(tmp_path: Path) -> None:
         write(tmp_path / "golden" / f"{name}.pt", 1)
     torch.save({name: torch.ones(1) for name in ("w", "y", "twice", "alone")}, tmp_path / "state.pt")
     golden, state = open_source(tmp_path / "golden"), open_source(tmp_path / "state.pt")
-    assert list(with_names_of(golden, state).names()) == ["in/twice", "w", "out/twice", "y"]
-    assert with_names_of(golden, state).renamed == {"w": "in/w", "y": "out/y"}
-    assert list(with_names_of(state, golden).names()) == ["in/w", "out/y", "twice", "alone"]
+    assert list(copy_names(golden, state).names()) == ["in/twice", "w", "out/twice", "y"]
+    assert copy_names(golden, state).renamed == {"w": "in/w", "y": "out/y"}
+    assert list(copy_names(state, golden).names()) == ["in/w", "out/y", "twice", "alone"]
 
 
 def test_where_one_name_is_on_both_sides_names_stand_as_they_are(tmp_path: Path) -> None:
     for name in ("first/in/w", "first/out/y", "second/out/w", "second/out/y"):
         write(tmp_path / f"{name}.pt", 1)
     first, second = open_source(tmp_path / "first"), open_source(tmp_path / "second")
-    assert with_names_of(first, second) is first
+    assert copy_names(first, second) is first
     single, other = open_source(tmp_path / "first" / "in"), open_source(tmp_path / "second")
-    assert with_names_of(single, open_source(tmp_path / "second" / "out" / "y.pt")) is single
-    assert list(with_names_of(single, other).names()) == ["out/w"]
+    assert copy_names(single, open_source(tmp_path / "second" / "out" / "y.pt")) is single
+    assert list(copy_names(single, other).names()) == ["out/w"]

@@ -46,7 +46,7 @@ def test_a_commit_whose_release_is_not_there(small: SmallStack) -> None:
         kind="version-file", holder="tool", path="versions.env", key="ASSEMBLER", target="assembler"
     )
     releases = Releases(versions=("v1", "v2"), commits={"v1": "1" * 40, "v2": "2" * 40})
-    with_releases = Stack.model_validate(
+    add_releases = Stack.model_validate(
         {
             **stack.model_dump(),
             "repositories": {**stack.repositories, "assembler": Repository(releases=releases)},
@@ -57,7 +57,7 @@ def test_a_commit_whose_release_is_not_there(small: SmallStack) -> None:
     fixed = fixed_revisions(stack, workspace.repositories, searched="tool")
     says = r"expected one of the 2 releases of assembler \(v1 to v2\) at versions.env, found v3"
     with pytest.raises(NoPinError, match=says):
-        Revisions(with_releases, workspace.clones, fixed).complete({"tool": commit})
+        Revisions(add_releases, workspace.clones, fixed).complete({"tool": commit})
 
 
 def test_pins_learned_from_a_history_are_those_of_its_trees(small: SmallStack) -> None:

@@ -8,9 +8,9 @@ from precision_bisect.runner.git import GitRepository
 from precision_bisect.runner.pins import (
     NoPinError,
     Revisions,
+    add_submodule_pins,
     moved_submodules,
     pinned_submodules,
-    with_submodule_pins,
 )
 from precision_bisect.runner.stack import Stack
 from precision_bisect.runner.workspace.home import Home
@@ -21,7 +21,7 @@ from tests.runner.workspace.test_submodules import workspace_of
 
 def pinned(workspace: Workspace, commits: list[str]) -> tuple[Stack, list[str]]:
     found = pinned_submodules(workspace.repositories["tool"], commits)
-    return with_submodule_pins(workspace.stack, "tool", found, workspace.clones["tool"])
+    return add_submodule_pins(workspace.stack, "tool", found, workspace.clones["tool"])
 
 
 def test_each_commit_has_what_a_fresh_clone_has(tmp_path: Path, home: Home) -> None:

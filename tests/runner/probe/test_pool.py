@@ -113,7 +113,7 @@ def test_a_backend_without_its_cluster_is_refused(
 def test_a_probe_is_made_elsewhere_than_in_the_places_that_it_avoids(small: SmallStack) -> None:
     small.case = {"command": ["sh", "-c", "echo RIGHT"]}
 
-    def place_of(pool: WorkerPool, avoid: frozenset[str]) -> str:
+    def place_name(pool: WorkerPool, avoid: frozenset[str]) -> str:
         pool.begin(small.request(avoid=avoid))
         done = until(pool, ProbeDone)
         assert isinstance(done, ProbeDone)
@@ -121,10 +121,10 @@ def test_a_probe_is_made_elsewhere_than_in_the_places_that_it_avoids(small: Smal
         return done.result.place
 
     with WorkerPool(setup_of(small), jobs=2) as pool:
-        first = place_of(pool, frozenset())
-        second = place_of(pool, frozenset({first}))
+        first = place_name(pool, frozenset())
+        second = place_name(pool, frozenset({first}))
         assert second != first
-        assert place_of(pool, frozenset({first})) == second
-        assert place_of(pool, frozenset({second})) == first
+        assert place_name(pool, frozenset({first})) == second
+        assert place_name(pool, frozenset({second})) == first
         # There is no other place: it is made all the same.
-        assert place_of(pool, frozenset({first, second})) in {first, second}
+        assert place_name(pool, frozenset({first, second})) in {first, second}

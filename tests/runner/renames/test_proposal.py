@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from precision_bisect.runner.git import GitRepository
-from precision_bisect.runner.renames import as_toml, proposed_renames
+from precision_bisect.runner.rename_search import proposed_renames
+from precision_bisect.runner.renames import format_toml
 from tests.conftest import TestRepository
 
 LIBRARY = """\
@@ -58,7 +59,7 @@ def test_as_a_file_of_renames(repository: TestRepository) -> None:
     sha = repository.commit("second", {"use.py": renamed(USE)})
     ((proposed,), _) = proposed_renames(GitRepository(repository.path), "lib", sha)
     assert proposed.first == "use.py:4"
-    assert as_toml(proposed.rename) == (
+    assert format_toml(proposed.rename) == (
         f'[[rename]]\nrepository = "lib"\ncommit = "{sha}"\nold = "valid_shapes"\nnew = "valid_shape"\n'
         'keyword_of = ["load"]'
     )

@@ -11,9 +11,9 @@ from precision_bisect.runner.renames import (
     AdaptedFile,
     RenameTracker,
     adapted_files,
+    add_renames,
     describe_rename,
     is_rename_applied,
-    with_renames,
 )
 from precision_bisect.runner.stack import Stack
 from precision_bisect.runner.workspace.content import StackContent
@@ -42,7 +42,7 @@ def with_rules(small: SmallStack, *tables: str, overlay: str | None = None) -> S
         stack = reader.apply_overlays([overlay])
     file = small.folder / "renames.toml"
     file.write_text("".join(tables))
-    return with_renames(stack, [file], workspace.repositories)
+    return add_renames(stack, [file], workspace.repositories)
 
 
 def revisions(small: SmallStack, stack: Stack, **chosen: str) -> dict[str, str]:
@@ -182,4 +182,4 @@ def test_what_is_no_file_of_renames(small: SmallStack, text: str, says: str) -> 
 
 def test_a_file_that_is_not_there(small: SmallStack) -> None:
     with pytest.raises(UsageError, match=r"--adapt no-such.toml: expected a file to read"):
-        with_renames(small.stack(), [Path("no-such.toml")], small.workspace().repositories)
+        add_renames(small.stack(), [Path("no-such.toml")], small.workspace().repositories)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from precision_bisect import configs
 from precision_bisect.bisect.nightly.matrix import NightlyConfig, load_config
 from precision_bisect.runner.errors import UsageError
-from precision_bisect.runner.renames import with_renames
+from precision_bisect.runner.renames import add_renames
 from precision_bisect.runner.settings import OWN_FILE, read_defaults
 from precision_bisect.runner.stack import Model, Stack, first_error
 from precision_bisect.runner.stack_file import load_stack
@@ -130,7 +130,7 @@ def test_each_file_of_settings_is_bounded(tmp_path: Path) -> None:
         ("stack.toml", lambda file: load_stack(str(file))),
         (OWN_FILE, lambda file: read_defaults(file.parent)),
         ("nightly.toml", load_config),
-        ("rules.toml", lambda file: with_renames(stack, [file], {})),
+        ("rules.toml", lambda file: add_renames(stack, [file], {})),
     ]
     for name, read in readers:
         file = tmp_path / name

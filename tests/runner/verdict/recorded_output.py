@@ -64,7 +64,7 @@ def read_recorded(path: Path) -> Recorded:
         signature=single.get("signature"),
         ending=read_ending(single["ending"]),
         metrics=metrics,
-        outcome=outcome_of(*calls) if calls else None,
+        outcome=search_outcome(*calls) if calls else None,
         lines=[_line(line) for line in body.split("\n")[:-1]],
     )
 
@@ -79,7 +79,7 @@ def read_ending(text: str) -> Ending:
     )
 
 
-def outcome_of(*calls: dict[str, object]) -> HarnessOutcome:
+def search_outcome(*calls: dict[str, object]) -> HarnessOutcome:
     interpreter = {"executable": "/usr/bin/python3", "version": "3.11.7", "implementation": "CPython"}
     document = {
         "schema_version": 1,

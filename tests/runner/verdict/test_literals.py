@@ -10,9 +10,9 @@ from precision_bisect.runner.verdict import classify
 from precision_bisect.runner.verdict.classify import (
     Classification,
     Classifier,
+    find_line_starts,
     required_texts,
     search,
-    starts_of_lines_with,
 )
 from precision_bisect.runner.verdict.rules import BUILD_RULES, VerdictRule
 from precision_bisect.store.vocabulary import Stream
@@ -85,7 +85,7 @@ def test_lines_with_a_text(data: bytes, texts: set[bytes]) -> None:
         if any(text in line for text in texts):
             expected.append(begin)
         begin += len(line) + 1
-    assert starts_of_lines_with(texts, data) == expected
+    assert find_line_starts(texts, data) == expected
 
 
 def classified(rules: tuple[VerdictRule, ...], pieces: list[list[tuple[Stream, str]]]) -> Classification:

@@ -8,7 +8,7 @@ import pytest
 
 from precision_bisect.runner.git import GitRepository
 from precision_bisect.runner.pins import PinReader
-from precision_bisect.runner.releases import versions_of
+from precision_bisect.runner.releases import list_releases
 from precision_bisect.runner.stack import fill
 from precision_bisect.runner.stack_file import load_stack
 from precision_bisect.runner.verdict.classify import Classifier
@@ -181,7 +181,7 @@ def test_releases_of_ptoas_are_listed_and_unpacked(tmp_path: Path, monkeypatch: 
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
     stack = load_stack("pypto-ptoas")
-    assert versions_of(stack, "ptoas") == ("v0.9", "v0.57")
+    assert list_releases(stack, "ptoas") == ("v0.9", "v0.57")
     slot = tmp_path / "slot"
     slot.mkdir()
     (slot / "VERSION").write_text("v0.57\n")

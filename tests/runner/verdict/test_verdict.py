@@ -16,7 +16,7 @@ from precision_bisect.runner.verdict.classify import (
 )
 from precision_bisect.runner.verdict.rules import Ending, VerdictRule
 from precision_bisect.store.vocabulary import Verdict
-from tests.runner.verdict.recorded_output import outcome_of, read_ending
+from tests.runner.verdict.recorded_output import read_ending, search_outcome
 
 ALL_ENDINGS = ("exit", "signal", "timeout")
 
@@ -45,7 +45,7 @@ def classify(
     classifier = Classifier(RULES)
     for line in lines:
         classifier.feed("stdout", line)
-    return classifier.finish(read_ending(ending), outcome_of(*outcome) if outcome is not None else None)
+    return classifier.finish(read_ending(ending), search_outcome(*outcome) if outcome is not None else None)
 
 
 def call(**changes: object) -> dict[str, object]:
@@ -179,7 +179,7 @@ def test_error_texts_go_through_the_rules() -> None:
 
 def test_an_exception_goes_through_the_rules() -> None:
     rules = (rule("device_error", r"^RuntimeError: code (?P<code>\d+)", signature="code {code}"),)
-    outcome = outcome_of(call(passed=None, exception={"type": "RuntimeError", "message": "code 7"}))
+    outcome = search_outcome(call(passed=None, exception={"type": "RuntimeError", "message": "code 7"}))
     found = Classifier(rules).finish(read_ending("exit 1"), outcome)
     assert (found.verdict, found.signature) == (Verdict.DEVICE_ERROR, "code 7")
 
@@ -213,7 +213,9 @@ def test_the_signature_does_not_depend_on_the_order_of_outputs() -> None:
 def test_an_exception_without_a_traceback_is_the_harness_s_own() -> None:
     rules = (rule("compile_error", "^CompileError", signature="{exception}"),)
     raised = {"type": "CompileError", "message": "at 0x7f: /w/0/a.py\nmore"}
-    found = Classifier(rules).finish(read_ending("exit 1"), outcome_of(call(passed=None, exception=raised)))
+    found = Classifier(rules).finish(
+        read_ending("exit 1"), search_outcome(call(passed=None, exception=raised))
+    )
     assert found.signature == "CompileError: at 0x..: a.py"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.git import GitRepository
-from precision_bisect.runner.pins import MissingSubmoduleError, is_initialized, module_stores, submodules_at
+from precision_bisect.runner.pins import MissingSubmoduleError, is_initialized, list_submodules, module_stores
 from precision_bisect.runner.stack import Case, Platform, Repository, Stack
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.runner.workspace.slot import Workspace, Worktree
@@ -89,7 +89,7 @@ def test_a_repository_that_was_added_as_it_lay_there(home: Home, tmp_path: Path)
     made.commit("as it lay there")
     workspace = workspace_of(made.checkout.path, home)
     (own,) = [
-        each for each in submodules_at(workspace.clones["tool"], made.commits[-1]) if each.path == "own"
+        each for each in list_submodules(workspace.clones["tool"], made.commits[-1]) if each.path == "own"
     ]
     checkout = GitRepository(made.checkout.path)
     assert (own.name, own.is_here, is_initialized(checkout, own)) == (None, True, True)
