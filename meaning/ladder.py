@@ -334,8 +334,9 @@ class _Trace(Execution):
     def __init__(self, program: IrProgram) -> None:
         super().__init__(program, ArithmeticMode.STATED)
         self.records: list[_Record] = []
+        # By the identity of a target, which lives as long as this does: several statements may name one variable.
         self._places = {
-            (function.name, target.name): statement.place
+            id(target): statement.place
             for function in program.functions.values()
             for statement in walk(function.body)
             if isinstance(statement, Assign) and not _is_creation(statement)
@@ -345,7 +346,7 @@ class _Trace(Execution):
     def as_stated(self, value: Value, target: Definition, frame: Frame) -> Value:
         """Note the value that is about to get a name."""
         stated = super().as_stated(value, target, frame)
-        place = self._places.get((frame.function.name, target.name))
+        place = self._places.get(id(target))
         if isinstance(stated, Array) and place is not None:
             self.records.append(_Record(source_name(target.name), place, _sketch(stated)))
         return stated
