@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.meaning.demo_faults import FILES, draw, harmless, outside_the_ir, own, rewrites
 from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario
 from precision_bisect.demo.trees import load_tree
 from precision_bisect.meaning.ladder import PassCase, State, climb
@@ -82,3 +83,16 @@ def test_a_planted_fault_is_explained_of_one_build(tmp_path: Path) -> None:
     assert changed["variable"] == "total"
     assert "pl.tensor.add(a, b)" in changed["before"]["statement"]
     assert changed["after"]["statement"].endswith("target_type=pl.BFLOAT16, mode='round')")
+
+
+def test_the_benchmark_s_faults_fit_the_compiler_and_are_drawn_alike() -> None:
+    tree = load_tree(DemoRepository.COMPILER)
+    faults = [fault for name in FILES for fault in (*own(name), *rewrites(name))]
+    for planted in (*faults, *harmless(), *outside_the_ir()):
+        changed = planted.edit.apply(tree)
+        assert changed != tree, planted.name
+        for path in planted.edit.paths:
+            compile(changed[path], path, "exec")
+    drawn = draw(1)
+    assert drawn == draw(1)
+    assert sum(planted.pass_name is not None for planted in drawn) == 60
