@@ -387,6 +387,12 @@ class _FunctionReader:
 
     def _call(self, node: ast.Call, depth: int) -> Expression:
         path = _path(node.func)
+        root = node.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name) and root.id == "self":
+            operands, attributes = self._expressions(node.args, depth), self._attributes(node.keywords, depth)
+            return Call(path, operands, attributes, is_function=True)
         if path == "const" and len(node.args) == 2:
             value = self._expression(node.args[0], depth)
             if isinstance(value, Constant):
@@ -401,11 +407,6 @@ class _FunctionReader:
         if path in _PLAIN_OPERATORS:
             return Operator(path, operands)
         attributes = self._attributes(node.keywords, depth)
-        root = node.func
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        if isinstance(root, ast.Name) and root.id == "self":
-            return Call(path, operands, attributes, is_function=True)
         if path.startswith("block."):
             path = "tile." + path.removeprefix("block.")
         return Call(path.rstrip("_"), operands, attributes)

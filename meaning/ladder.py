@@ -17,6 +17,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 import torch
@@ -25,7 +27,7 @@ from .arithmetic import ArithmeticMode, Numbers
 from .dump_reader import read_dump
 from .execution import Execution, Frame, source_name
 from .findings import Finding, FindingKind
-from .ir import Assign, Definition, DumpLine, IrProgram, MeaningError, MemorySpace, TileType, walk
+from .ir import Assign, Call, Definition, DumpLine, IrProgram, MeaningError, MemorySpace, Name, TileType, walk
 from .memory import CAPACITIES, MemoryExecution
 from .values import Array, Value
 
@@ -285,22 +287,19 @@ def largest_error(outputs: Mapping[str, Tensor], case: PassCase) -> float:
 
 @dataclass(frozen=True)
 class _Sketch:
-    """A value in four numbers: its count, its sum, the sum of its magnitudes, and a weighted sum."""
+    """A value in a few numbers: its count, its sum, the sum of its magnitudes, and a weighted sum."""
 
     count: int
     total: float
     magnitude: float
     weighted: float
 
-    def is_near(self, other: _Sketch, tolerance: float) -> bool:
-        """Return whether both can be of the same value, up to roundings."""
-        if self.count != other.count:
-            return False
-        room = tolerance * max(self.magnitude, other.magnitude) + 1e-30
-        mine, theirs = (self.total, self.weighted), (other.total, other.weighted)
-        return all(
-            one == another or abs(one - another) <= room or (one != one and another != another)
-            for one, another in zip(mine, theirs, strict=True)
+    def __add__(self, other: _Sketch) -> _Sketch:
+        return _Sketch(
+            self.count + other.count,
+            self.total + other.total,
+            self.magnitude + other.magnitude,
+            self.weighted + other.weighted,
         )
 
 
@@ -313,24 +312,48 @@ class _Record:
     sketch: _Sketch
 
 
+@dataclass(frozen=True)
+class _StatementValues:
+    """The values that a statement gave its variable, one for each time that it ran; `first` is when it ran first."""
+
+    name: str
+    place: DumpLine
+    first: int
+    lengths: tuple[int, ...]
+    sketch: _Sketch
+
+    def is_near(self, other: _StatementValues, tolerance: float) -> bool:
+        """Return whether both can be the same elements, up to roundings; cut in other tiles, the order is not seen."""
+        mine, theirs = self.sketch, other.sketch
+        room = tolerance * max(mine.magnitude, theirs.magnitude) + 1e-30
+        pairs = [(mine.total, theirs.total), (mine.magnitude, theirs.magnitude)]
+        if self.lengths == other.lengths:
+            pairs.append((mine.weighted, theirs.weighted))
+        return mine.count == theirs.count and all(
+            one == another or abs(one - another) <= room or (one != one and another != another)
+            for one, another in pairs
+        )
+
+
 class _Trace(Execution):
     """An execution that notes each tensor and tile that a variable gets."""
 
     def __init__(self, program: IrProgram) -> None:
         super().__init__(program, ArithmeticMode.STATED)
         self.records: list[_Record] = []
+        # By the identity of a target, which lives as long as this does: several statements may name one variable.
         self._places = {
-            (function.name, target.name): statement.place
+            id(target): statement.place
             for function in program.functions.values()
             for statement in walk(function.body)
-            if isinstance(statement, Assign)
+            if isinstance(statement, Assign) and not _is_creation(statement)
             for target in statement.targets
         }
 
     def coerce(self, value: Value, target: Definition, frame: Frame) -> Value:
         """Note the value that is about to get a name."""
         stated = super().coerce(value, target, frame)
-        place = self._places.get((frame.function.name, target.name))
+        place = self._places.get(id(target))
         if isinstance(stated, Array) and place is not None:
             self.records.append(_Record(source_name(target.name), place, _sketch(stated)))
         return stated
@@ -344,40 +367,72 @@ def _sketch(array: Array) -> _Sketch:
     return _Sketch(values.numel(), float(values.sum()), float(values.abs().sum()), float(values @ weights))
 
 
+def _is_creation(statement: Assign) -> bool:
+    """It gives a variable room, of its own or that of another, and computes no value."""
+    value = statement.value
+    return isinstance(value, Name) or (isinstance(value, Call) and value.name.endswith(".create"))
+
+
 def first_difference(
-    before: DumpFile, after: DumpFile, case: PassCase, tolerance: float = 1e-3
+    before: DumpFile, after: DumpFile, case: PassCase, tolerance: float = 1e-5
 ) -> FirstDifference | None:
-    """Run two dumps; None where each value of the second is one of the first. Raises a `MeaningError`."""
+    """Run two dumps; None where each value of the second is one of the first. Raises a `MeaningError`.
+
+    A variable is compared with those of its name that have as many elements in all, however they are cut into tiles.
+    """
     right, wrong = _trace(before, case), _trace(after, case)
-    by_name: defaultdict[str, list[_Record]] = defaultdict(list)
-    for record in right:
-        by_name[record.name].append(record)
-    for record in wrong:
-        counterparts = [
-            each for each in by_name.get(record.name, []) if each.sketch.count == record.sketch.count
-        ]
-        if counterparts and not any(each.sketch.is_near(record.sketch, tolerance) for each in counterparts):
-            return _difference(record, counterparts[0], before, after)
-    for record in wrong:
-        if not any(each.sketch.is_near(record.sketch, tolerance) for each in right):
-            return _difference(record, None, before, after)
-    return None
-
-
-def _trace(dump: DumpFile, case: PassCase) -> list[_Record]:
-    trace = _Trace(read_dump(dump.path))
-    trace.run(case.inputs)
-    return trace.records
-
-
-def _difference(
-    record: _Record, counterpart: _Record | None, before: DumpFile, after: DumpFile
-) -> FirstDifference:
+    differences: list[tuple[_StatementValues, _StatementValues | None]] = []
+    for name in dict.fromkeys(each.name for each in wrong):
+        for count in dict.fromkeys(each.sketch.count for each in wrong if each.name == name):
+            mine, theirs = (
+                [each for each in side if (each.name, each.sketch.count) == (name, count)]
+                for side in (right, wrong)
+            )
+            differences += _differences(mine, theirs, tolerance)
+    if not differences:
+        known = [each for each in wrong if not any(each.is_near(other, tolerance) for other in right)]
+        differences = [(each, None) for each in known]
+    if not differences:
+        return None
+    changed, counterpart = min(differences, key=lambda pair: pair[0].first)
     return FirstDifference(
-        variable=record.name,
-        after=excerpt(dump_lines(after.path), record.place),
+        variable=changed.name,
+        after=excerpt(dump_lines(after.path), changed.place),
         before=excerpt(dump_lines(before.path), counterpart.place) if counterpart is not None else None,
     )
+
+
+def _differences(
+    before: Sequence[_StatementValues], after: Sequence[_StatementValues], tolerance: float
+) -> list[tuple[_StatementValues, _StatementValues]]:
+    """The values of one variable that differ, each beside its counterpart.
+
+    Where a pass made more statements of one, it is enough that one of them has the value: the others have parts of it.
+    """
+    if len(before) == len(after):
+        pairs = zip(after, before, strict=True)
+        return [(mine, theirs) for mine, theirs in pairs if not mine.is_near(theirs, tolerance)]
+    lost = [each for each in before if not any(each.is_near(other, tolerance) for other in after)]
+    strange = [each for each in after if not any(each.is_near(other, tolerance) for other in before)]
+    return [(strange[0], lost[0])] if lost and strange else []
+
+
+def _trace(dump: DumpFile, case: PassCase) -> list[_StatementValues]:
+    trace = _Trace(read_dump(dump.path))
+    trace.run(case.inputs)
+    by_statement: defaultdict[tuple[str, DumpLine], list[tuple[int, _Sketch]]] = defaultdict(list)
+    for index, record in enumerate(trace.records):
+        by_statement[record.name, record.place].append((index, record.sketch))
+    return [
+        _StatementValues(
+            name=name,
+            place=place,
+            first=values[0][0],
+            lengths=tuple(sketch.count for _, sketch in values),
+            sketch=reduce(add, (sketch for _, sketch in values)),
+        )
+        for (name, place), values in by_statement.items()
+    ]
 
 
 def dump_lines(path: Path) -> list[str]:

@@ -113,13 +113,13 @@ def test_passes_are_dumped_in_order(tmp_path: Path) -> None:
     assert run_case("softmax", "--dump-passes", cwd=tmp_path).returncode == 0
     dumps = sorted(path.name for path in (only_build(tmp_path) / "passes_dump").iterdir())
     assert dumps == [
-        "00_frontend.txt",
-        "01_after_EliminateDeadCode.txt",
-        "02_after_LegalizeCasts.txt",
-        "03_after_FuseElementwise.txt",
-        "04_after_TileLoops.txt",
-        "05_after_PlaceScopes.txt",
-        "06_after_ReuseMemory.txt",
+        "00_frontend.py",
+        "01_after_EliminateDeadCode.py",
+        "02_after_LegalizeCasts.py",
+        "03_after_FuseElementwise.py",
+        "04_after_TileLoops.py",
+        "05_after_PlaceScopes.py",
+        "06_after_ReuseMemory.py",
         "07_after_GenerateCode.txt",
     ]
 

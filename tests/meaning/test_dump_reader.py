@@ -209,3 +209,11 @@ def test_nothing_of_a_dump_is_executed(tmp_path: Path) -> None:
     with pytest.raises(MeaningError):
         Execution(found).run({"x": torch.ones(4), "y": torch.ones(4)})
     assert not witness.exists()
+
+
+def test_a_function_may_be_called_as_an_operator_is() -> None:
+    found = read_program(dump(kernel(f"x: {tensor(8, 8)}", "r = self.abs(x)")), "case.py")
+    (statement,) = found.functions["kernel"].body
+    assert isinstance(statement, Assign)
+    assert isinstance(statement.value, Call)
+    assert (statement.value.name, statement.value.is_function) == ("abs", True)

@@ -10,6 +10,7 @@ import torch
 from precision_bisect.meaning.findings import FindingKind
 from precision_bisect.meaning.ir import MeaningError
 from precision_bisect.meaning.ladder import (
+    CONTEXT_LINES,
     PassCase,
     State,
     climb,
@@ -72,6 +73,37 @@ def test_the_first_wrong_pass_and_its_first_wrong_statement(tmp_path: Path, case
     assert difference.variable == "m"
     assert "pl.tile.muls(e__tile, 2.5)" in difference.after.lines[3]
     assert "pl.tile.muls(e__ssa_v0, 2.0)" in difference.before.lines[3]
+
+
+def cut(scale: str) -> str:
+    """The program of `text` in two halves, with one name for the value before and after it is scaled."""
+    loaded = "pl.tile.load(x, [i, 0], [4, 8], [4, 8], target_memory=pl.Mem.Vec)"
+    return dump(
+        kernel(
+            PARAMETERS,
+            "for i in pl.range(0, 8, 4):",
+            f"    t: {tile(4, 8)} = {loaded}",
+            f"    e: {tile(4, 8)} = pl.tile.exp(t)",
+            f"    m: {tile(4, 8)} = pl.tile.exp(t)",
+            f"    m: {tile(4, 8)} = pl.tile.muls(m, {scale})",
+            f"    s: {tile(4, 8)} = pl.tile.add(m, t)",
+            "    pl.tile.store(s, [i, 0], y)",
+        )
+    )
+
+
+def test_a_pass_that_cuts_a_value_into_tiles_is_compared_tile_by_tile(tmp_path: Path, case: PassCase) -> None:
+    write(tmp_path, ("frontend", text()), ("Cut", cut("2.0")), ("Break", cut("2.5")))
+    before, right, wrong = list_dumps(tmp_path)
+    assert climb(tmp_path, case).first_bad is not None
+    assert first_difference(before, right, case) is None
+    for good in (before, right):
+        difference = first_difference(good, wrong, case)
+        assert difference is not None
+        assert difference.variable == "m"
+        assert difference.before is not None
+        assert "pl.tile.muls(" in difference.before.lines[CONTEXT_LINES]
+    assert "pl.tile.muls(m, 2.5)" in difference.after.lines[CONTEXT_LINES]
 
 
 def test_a_planner_that_puts_one_tile_over_another(tmp_path: Path, case: PassCase) -> None:

@@ -36,10 +36,11 @@ def _lower(program: Program, dump_dir: Path | None) -> dict[str, str]:
         program = run(program)
         dumps[f"after_{name}"] = print_program(program)
     files = generate(program)
-    dumps["after_GenerateCode"] = "".join(f"==== {name}\n{text}\n" for name, text in sorted(files.items()))
     if dump_dir is not None:
         for position, (name, text) in enumerate(dumps.items()):
-            _write(dump_dir / f"{position:02}_{name}.txt", text)
+            _write(dump_dir / f"{position:02}_{name}.py", text)
+        sources = "".join(f"==== {name}\n{text}\n" for name, text in sorted(files.items()))
+        _write(dump_dir / f"{len(dumps):02}_after_GenerateCode.txt", sources)
     return files
 
 
