@@ -25,7 +25,6 @@ from typing import Any
 
 import torch
 
-from precision_bisect.meaning.execution import source_name
 from precision_bisect.meaning.explanation import LadderExplanation, LadderVerdict, explain
 from precision_bisect.meaning.findings import Finding
 from precision_bisect.meaning.ladder import PassCase
@@ -52,7 +51,7 @@ class Answer:
     @property
     def names(self) -> set[str]:
         """The tiles that are named."""
-        found = {source_name(name) for each in self.findings for name in (each.tile, each.other) if name}
+        found = {_plain(name) for each in self.findings for name in (each.tile, each.other) if name}
         return found | ({self.variable} if self.variable else set())
 
     def describe(self) -> str:
@@ -62,9 +61,14 @@ class Answer:
             return self.verdict.value
         if self.findings:
             first = self.findings[0]
-            other = f" by `{source_name(first.other)}`" if first.other else ""
-            return f"{self.pass_name}: `{source_name(first.tile)}` {first.kind.value}{other}"
+            other = f" (`{_plain(first.other)}`)" if first.other else ""
+            return f"{self.pass_name}: `{_plain(first.tile)}` {first.kind.value}{other}"
         return f"{self.pass_name}: `{self.variable}`" if self.variable else self.pass_name
+
+
+def _plain(name: str) -> str:
+    """A variable's name in the case: ours have no two underscores."""
+    return name.partition("__")[0]
 
 
 def answer(build: Path) -> Answer:
