@@ -636,7 +636,9 @@ def _view_placement(source: _Placement, call: Invocation, layout: _Layout, targe
     steps = zip(offsets, source.layout.strides, strict=True)
     offset = source.layout.offset + sum(at * stride for at, stride in steps)
     part = replace(layout, offset=offset, strides=source.layout.strides)
-    return replace(source, layout=part, versions=versions, dense=layout if _is_moved_or_sparse(part, layout) else None)
+    return replace(
+        source, layout=part, versions=versions, dense=layout if _is_moved_or_sparse(part, layout) else None
+    )
 
 
 def _is_moved_or_sparse(part: _Layout, stated: _Layout) -> bool:

@@ -73,9 +73,7 @@ def reshape(call: Invocation) -> Array:
     source = call.array(0)
     shape = call.integers(1)
     if math.prod(shape) != math.prod(source.shape):
-        raise ShapeError(
-            f"expected a shape of as many elements as {list(source.shape)}, found {list(shape)}"
-        )
+        raise ShapeError(f"expected a shape of as many elements as {list(source.shape)}, found {list(shape)}")
     numbers = source.numbers.rearrange(lambda each: each.reshape(shape))
     return Array(numbers, source.dtype, tuple(shape))
 

@@ -5,7 +5,8 @@ A row says how the result is computed of the operands, and what the operation do
 - `reads`: the operands whose elements it reads. The others give a shape, room to work in, or what it changes in part.
 - `in_place`: the operands on whose bytes the result may lie, exactly and with elements that are no larger. The
   operation reads each element of them before it writes the one in its place, and never again. This follows from what
-  the operation computes and from what the instruction set excludes: it is not what the compiler's own tables say, which are what may be wrong.
+  the operation computes and from what the instruction set excludes. The compiler's own tables do not count: they may
+  be wrong.
 - `by_rows`: the operands of which it reads a row before it writes the same row of the result, and never again.
 - `needs_dense`: the operands that it cannot read as a part of wider rows. The compiler puts such a part together first,
   in the bytes that the part's own type states (pypto issue 2010).

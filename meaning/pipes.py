@@ -84,7 +84,9 @@ def lanes_of(function: Function) -> int:
     asks_lane = "get_subblock_idx" in names
     if function.role != "AIV":
         is_lowered = function.attributes.get("split_aiv")
-        shares = names & {"aiv_shard", "aic_gather"} or (isinstance(is_lowered, Constant) and is_lowered.value)
+        shares = names & {"aiv_shard", "aic_gather"} or (
+            isinstance(is_lowered, Constant) and is_lowered.value
+        )
         return 2 if shares and asks_lane else 1
     split = function.attributes.get("split")
     if isinstance(split, Symbol) and split.last != "NONE":
