@@ -147,10 +147,10 @@ def table(rows: list[tuple[dict[str, Any], Answer | None, Answer | None, str]]) 
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for truth, before, after, verdict in rows:
-        tiles = "".join(f", `{each}`" for each in truth["tiles"])
+        tiles = "".join(f", `{each}`".replace("|", "` or `") for each in truth["tiles"])
         lines.append(
             f"| {truth['fix']} | {truth['fixes']} | {truth['case']} | {truth['pass'] or 'none'}{tiles} "
-            f"| {before.describe() if before else ''} | {after.describe() if after else 'does not compile'} "
+            f"| {before.describe() if before else ''} | {after.describe() if after else truth['without_after']} "
             f"| {verdict} |"
         )
     return "\n".join(lines)
