@@ -395,6 +395,13 @@ def _next_command(build: Path) -> str:
     return f"reduce {shlex.quote(str(build))} --localize-only --stack STACK"
 
 
+def _change(bad: Rung | None, difference: FirstDifference | None) -> str:
+    if bad is not None and bad.problem is not None:
+        return f"makes a program that contradicts itself: {one_line(str(bad.problem))}"
+    value = "" if difference is None else f", first that of {difference.variable}"
+    return f"changes what the program computes{value}"
+
+
 def _message(
     explanation: LadderExplanation,
     check: CheckEvidence | None,
@@ -414,8 +421,7 @@ def _message(
         case LadderVerdict.REFERENCE_DISAGREES:
             text = "the program is wrong before any pass: the kernel, its inputs or its reference is at fault"
         case LadderVerdict.PASS_CHANGED_VALUES:
-            value = "" if difference is None else f", first that of {difference.variable}"
-            text = f"{where} changes what the program computes{value}"
+            text = f"{where} {_change(bad, difference)}"
         case LadderVerdict.MEMORY_FAULT:
             text = f"{where} {'misplaces a tile' if bad is None else _placement(bad.faults[0])}"
         case LadderVerdict.RIGHT_IR if missing == 0:

@@ -13,7 +13,7 @@ Nothing here is bounded by what a dump says: steps, sizes and the depth of calls
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -50,7 +50,7 @@ from .ir import (
 from .operations import NO_EFFECT, Operation, find_operation
 from .pipes import PIPE_OPERATIONS, Pipes, half, lane_count, split_mode
 from .scalars import apply_operator, cast_scalar, core_list, truth
-from .values import Array, Invocation, OperationError, Pending, Result, Value, require_integers
+from .values import Array, Invocation, OperationError, Pending, Result, ShapeError, Value, require_integers
 
 MOST_STEPS = 20_000_000
 """A run ends with an error after this many statements, because a wrong dump may loop for ever."""
@@ -61,8 +61,9 @@ MOST_CALLS = 50
 _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
 """Attributes that are not evaluated. They order tasks, and some name variables that no statement defines."""
 
-_SUFFIX = re.compile(r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)+$")
-"""The suffixes that passes add to a variable's name."""
+_ADDED = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"
+_SUFFIX, _LAST_SUFFIX = re.compile(rf"{_ADDED}+$"), re.compile(rf"{_ADDED}$")
+"""The suffixes that passes add to a variable's name, and the last of them."""
 
 _COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
 """The errors of torch where a hostile or a wrong dump asks for something that it cannot compute."""
@@ -73,6 +74,16 @@ Steps = Generator[None, None, Value]
 def source_name(name: str) -> str:
     """A variable's name in the case, without what passes add."""
     return _SUFFIX.sub("", name) or name
+
+
+def shorten_to_known(name: str, names: Container[str]) -> str | None:
+    """The one of `names` that a variable has in the case: a case's own name may end like what passes add."""
+    while name not in names:
+        shorter = _LAST_SUFFIX.sub("", name)
+        if shorter in ("", name):
+            return None
+        name = shorter
+    return name
 
 
 @dataclass(frozen=True)
@@ -119,8 +130,8 @@ class Execution:
         arguments: list[Value] = []
         tensors: dict[str, Array] = {}
         for parameter in entry.parameters:
-            name = parameter.name if parameter.name in inputs else source_name(parameter.name)
-            if name not in inputs:
+            name = shorten_to_known(parameter.name, inputs)
+            if name is None:
                 if parameter.name.startswith("_"):
                     arguments.append(None)
                     continue
@@ -277,7 +288,8 @@ class Execution:
             try:
                 ended = yield from self._statement(statement, frame)
             except OperationError as error:
-                raise MeaningError(statement.place, str(error)) from None
+                contradicts = isinstance(error, ShapeError)
+                raise MeaningError(statement.place, str(error), contradicts=contradicts) from None
             except _COMPUTATION_ERRORS as error:
                 if isinstance(error, RecursionError):
                     raise
@@ -347,7 +359,7 @@ class Execution:
         numbers = value.numbers
         if numbers.shape != stated.shape:
             if numbers.centre.numel() != torch.Size(stated.shape).numel():
-                raise OperationError(
+                raise ShapeError(
                     f"expected {target.name} in the shape {list(stated.shape)}, found {list(numbers.shape)}"
                 )
             numbers = numbers.rearrange(lambda each: each.reshape(stated.shape))

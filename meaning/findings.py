@@ -16,6 +16,7 @@ class FindingKind(Enum):
     OVER_OPERAND = "over its operand"
     TOO_LARGE = "too large"
     IN_RESERVED = "in the bytes of a pipe"
+    DISPLACED = "not where its source lies"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,8 @@ class Finding:
                 text = f"{self.operation} writes {self.other} over its operand {self.tile}{rows}, before it has read it"
             case FindingKind.TOO_LARGE:
                 text = f"{self.tile} reaches past the end of its memory"
+            case FindingKind.DISPLACED:
+                text = f"{self.operation} names {self.tile}, a view of {self.other}, where that does not lie"
             case FindingKind.IN_RESERVED:
                 text = f"{self.tile} lies in bytes that are reserved for a pipe"
         return f"{self.place}: {text} ({where})"

@@ -32,12 +32,16 @@ class DumpLine:
 
 
 class MeaningError(Exception):
-    """A dump was not understood, or its execution failed: one line that begins with a place."""
+    """A dump was not understood, or its execution failed: one line that begins with a place.
 
-    def __init__(self, place: DumpLine, problem: str) -> None:
+    Where it `contradicts` itself, the dump is wrong, and not only not understood.
+    """
+
+    def __init__(self, place: DumpLine, problem: str, *, contradicts: bool = False) -> None:
         super().__init__(f"{place}: {problem}")
         self.place = place
         self.problem = problem
+        self.contradicts = contradicts
 
 
 class Kind(Enum):

@@ -228,7 +228,8 @@ def _run(dump: DumpFile, program: IrProgram, case: PassCase, stage: _Stage) -> R
             rung = replace(rung, is_wrong_in_bytes=values.state is State.RIGHT)
         return rung
     except MeaningError as error:
-        return Rung(dump=dump, state=State.NOT_EXECUTED, problem=error)
+        state = State.WRONG if error.contradicts else State.NOT_EXECUTED
+        return Rung(dump=dump, state=state, error=float("inf") if error.contradicts else None, problem=error)
 
 
 def read_frontend(folder: Path) -> IrProgram:

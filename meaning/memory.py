@@ -11,6 +11,7 @@ its bytes when it was made. Where an operation reads a tile and finds another wr
   is said by the table of `operations`, row by row of the tile.
 - `TOO_LARGE`: a tile reaches past its allocation or its memory space.
 - `IN_RESERVED`: a tile lies in bytes that a pipe between cores has for itself.
+- `DISPLACED`: a view's type says that it lies elsewhere than what it is a view of.
 
 A tile whose elements are not ordered row by row keeps its elements aside: a part of a fractal tile, or a packed mask.
 Only the writers of its bytes are watched.
@@ -210,9 +211,13 @@ class MemoryExecution(Execution):
             return row.compute(replace(call, operands=tuple(operands)))
         if row.is_view:
             source = self._placements.get(call.operands[0]) if isinstance(call.operands[0], Array) else None
-            if source is not None and source.layout.key == layout.key:
+            if source is not None:
                 view = self._new(row.compute(call), target, frame)
                 placed = _view_placement(source, call, layout, target)
+                if layout.key != source.layout.key or placed.layout.offset != _view_offset(source, placed):
+                    event = self._event(source.name, place)
+                    self._report(FindingKind.DISPLACED, use, target.name, layout, event)
+                    placed = self._move_placement(replace(placed, name=target.name), layout, frame)
                 self._placements[view] = replace(placed, variable=target.name)
                 return view
         self._check_overlaps(row, read, operands, layout, target.name, use)
@@ -636,7 +641,20 @@ def _view_placement(source: _Placement, call: Invocation, layout: _Layout, targe
     steps = zip(offsets, source.layout.strides, strict=True)
     offset = source.layout.offset + sum(at * stride for at, stride in steps)
     part = replace(layout, offset=offset, strides=source.layout.strides)
-    return replace(source, layout=part, versions=versions, dense=None if _is_dense(part) else layout)
+    return replace(
+        source, layout=part, versions=versions, dense=layout if _is_moved_or_sparse(part, layout) else None
+    )
+
+
+def _is_moved_or_sparse(part: _Layout, stated: _Layout) -> bool:
+    """A part that is put together first goes to the bytes that its own type states."""
+    return not _is_dense(part) or part.offset != stated.offset
+
+
+def _view_offset(source: _Placement, view: _Placement) -> int:
+    """Where a view begins: a part, which was placed by its source, where it is; any other, where its source is."""
+    is_part = view.layout.shape != source.layout.shape and view.layout.strides == source.layout.strides
+    return view.layout.offset if is_part else source.layout.offset
 
 
 def _reshaped(placement: _Placement, shape: tuple[int, ...]) -> _Placement:

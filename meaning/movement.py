@@ -16,6 +16,7 @@ from .values import (
     Array,
     Invocation,
     OperationError,
+    ShapeError,
     Value,
     describe,
     pad_with_poison,
@@ -72,9 +73,7 @@ def reshape(call: Invocation) -> Array:
     source = call.array(0)
     shape = call.integers(1)
     if math.prod(shape) != math.prod(source.shape):
-        raise OperationError(
-            f"expected a shape of as many elements as {list(source.shape)}, found {list(shape)}"
-        )
+        raise ShapeError(f"expected a shape of as many elements as {list(source.shape)}, found {list(shape)}")
     numbers = source.numbers.rearrange(lambda each: each.reshape(shape))
     return Array(numbers, source.dtype, tuple(shape))
 
@@ -190,7 +189,7 @@ def _write(
     if len(lengths) != len(into.shape) or (
         math.prod(lengths) != math.prod(part.shape) and part.shape != tuple(lengths)
     ):
-        raise OperationError(
+        raise ShapeError(
             f"expected a part of {list(into.shape)}, found {list(part.shape)} at {list(offsets)}"
         )
     part = part.rearrange(lambda each: each.reshape(tuple(lengths)))

@@ -5,7 +5,8 @@ A row says how the result is computed of the operands, and what the operation do
 - `reads`: the operands whose elements it reads. The others give a shape, room to work in, or what it changes in part.
 - `in_place`: the operands on whose bytes the result may lie, exactly and with elements that are no larger. The
   operation reads each element of them before it writes the one in its place, and never again. This follows from what
-  the operation computes: it is not what the compiler's own tables say, which are what may be wrong.
+  the operation computes and from what the instruction set excludes. The compiler's own tables do not count: they may
+  be wrong.
 - `by_rows`: the operands of which it reads a row before it writes the same row of the result, and never again.
 - `needs_dense`: the operands that it cannot read as a part of wider rows. The compiler puts such a part together first,
   in the bytes that the part's own type states (pypto issue 2010).
@@ -423,6 +424,9 @@ _ELEMENTWISE: Mapping[str, Operation] = {
     "col_expand": _repeat(-2),
 }
 
+_APART = ("ands", "ors", "xor", "xors", "recip")
+"""Elementwise, and yet the instruction set excludes a result on an operand: they write it before they have read all."""
+
 _EXPANSIONS: Mapping[str, Callable[[Numbers, Numbers], Numbers]] = {
     **_ARITHMETIC,
     "expdif": lambda x, y: (x - y).monotonic(torch.exp),
@@ -489,6 +493,8 @@ def _table() -> dict[str, Operation]:
     for name, function in _BINARY.items():
         table[name] = table[f"{name}s"] = _binary(function)
     table["xor"] = table["xors"] = _binary(_integers(torch.bitwise_xor), scratch=2)
+    for name in _APART:
+        table[name] = replace(table[name], in_place=frozenset())
     for name, function in _EXPANSIONS.items():
         table[f"row_expand_{name}"] = _expansion(function, -1)
         table[f"col_expand_{name}"] = _expansion(function, -2)

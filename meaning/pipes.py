@@ -84,7 +84,11 @@ def lane_count(function: Function) -> int:
     names = {name.rpartition(".")[2] for name in function.operations}
     asks_lane = "get_subblock_idx" in names
     if function.role != "AIV":
-        return 2 if names & {"aiv_shard", "aic_gather"} and asks_lane else 1
+        is_lowered = function.attributes.get("split_aiv")
+        shares = names & {"aiv_shard", "aic_gather"} or (
+            isinstance(is_lowered, Constant) and is_lowered.value
+        )
+        return 2 if shares and asks_lane else 1
     split = function.attributes.get("split")
     if isinstance(split, Symbol) and split.last != "NONE":
         return 2

@@ -17,6 +17,10 @@ class OperationError(Exception):
     """An operation cannot be computed: unknown, or its operands do not fit."""
 
 
+class ShapeError(OperationError):
+    """The shapes that a statement names contradict one another: the dump is wrong, whatever its elements are."""
+
+
 @dataclass(eq=False)
 class Array:
     """A tensor or tile while a program runs: elements, their type, and how many of them mean something in each axis."""

@@ -119,6 +119,15 @@ def test_an_entry_finds_its_inputs_by_the_names_of_the_case() -> None:
     assert torch.equal(Execution(case).run({"x": X, "y": torch.zeros(4, 8)})["y"].centre, X)
 
 
+def test_an_input_whose_name_ends_like_what_passes_add() -> None:
+    case = program(
+        kernel(
+            PARAMETERS.replace("x:", "y_1__ssa_v0:"), LOADED.replace("(x,", "(y_1__ssa_v0,"), "v = t", *STORE
+        )
+    )
+    assert torch.equal(Execution(case).run({"y_1": X, "y": torch.zeros(4, 8)})["y"].centre, X)
+
+
 MIXED = f"a: {tensor(4, 4)}, b: {tensor(4, 4)}, o: pl.Out[{tensor(4, 4)}]"
 
 
@@ -189,6 +198,21 @@ def test_halves_of_two_lanes_meet_before_the_kernel_is_taken_apart() -> None:
     )
     out = Execution(case).run({"x": X, "y": torch.zeros(4, 8)})["y"].centre
     assert torch.equal(out, torch.cat([X[:2], X[2:] + 100]))
+
+
+def test_a_kernel_that_was_split_runs_on_both_lanes_even_where_it_shares_no_tile() -> None:
+    case = program(
+        kernel(
+            PARAMETERS,
+            "lane: pl.Scalar[pl.INDEX] = pl.tile.get_subblock_idx()",
+            f"h: {tile(2, 8)} = {load('x', [2, 8]).replace('[0, 0]', '[lane * 2, 0]')}",
+            "r = pl.tile.store(h, [lane * 2, 0], y)",
+            "return r",
+            role="InCore",
+            attributes=', attrs={"split_aiv": True}',
+        )
+    )
+    assert torch.equal(Execution(case).run({"x": X, "y": torch.zeros(4, 8)})["y"].centre, X)
 
 
 @pytest.mark.parametrize(

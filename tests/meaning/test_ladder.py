@@ -187,3 +187,13 @@ def test_a_real_miscompile_by_memory_reuse_is_named_with_both_tiles() -> None:
     assert (finding.tile, finding.other, finding.rows) == ("l__ssa_v0", "wide__ssa_v0", (1, 31))
     assigned = ladder.rungs[-1].faults[0]
     assert (assigned.base, assigned.first_byte, assigned.bytes) == (None, 2048, 2048)
+
+
+def test_a_dump_whose_shapes_contradict_one_another_is_wrong(tmp_path: Path, case: PassCase) -> None:
+    """Pypto before 513ad4c23: a pass halved what a statement results in, and not what it computes."""
+    odd = text().replace("m: pl.Tile[[8, 8]", "m: pl.Tile[[4, 8]")
+    assert odd != text()
+    ladder = climb(write(tmp_path, ("frontend", text()), ("Halve", odd)), case)
+    assert [rung.state for rung in ladder.rungs] == [State.RIGHT, State.WRONG]
+    assert "in the shape [4, 8], found [8, 8]" in str(ladder.rungs[1].problem)
+    assert ladder.first_bad.dump.pass_name == "Halve"

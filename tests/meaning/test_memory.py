@@ -292,3 +292,58 @@ def test_a_part_of_wider_rows_is_put_together_on_its_source(columns: int) -> Non
             "low",
         )
         assert not torch.equal(result[:16, :8], wanted)
+
+
+def test_a_view_that_is_named_elsewhere_than_its_source() -> None:
+    """Pypto before 26d5551c6: the second row of a tile was looked for at the first one's bytes."""
+    result, findings = execute(
+        loads(0, KB)[0],
+        f"row: {tile(1, 16, at=at(64, 64))} = pl.tile.slice(ta, [1, 16], [1, 0])",
+        f"column: {tile(16, 1, at=at(0, 64))} = pl.tile.reshape(row, [16, 1])",
+        store("column"),
+        out=(16, 1),
+    )
+    finding = only(findings)
+    assert (finding.kind, finding.tile, finding.other) == (FindingKind.DISPLACED, "column", "ta")
+    assert "names column, a view of ta, where that does not lie" in finding.describe()
+    assert torch.equal(result, A[0].reshape(16, 1))
+
+
+def test_a_view_of_another_allocation_reads_what_no_one_wrote() -> None:
+    """Pypto before 8654b0f66: a loaded tile was moved, and its view stayed behind."""
+    _, findings = execute(
+        f"ta: {tile(32, 16, at=at(0, KB, 'mem_vec_1'))} = {load('a', [32, 16])}",
+        f"part: {tile(16, 16, at=at(0, KB // 2, 'mem_vec_2'))} = pl.tile.slice(ta, [16, 16], [0, 0])",
+        store("part"),
+        absolute=False,
+        out=(16, 16),
+    )
+    assert findings[0].kind is FindingKind.DISPLACED
+    assert (findings[0].tile, findings[0].other) == ("part", "ta")
+
+
+def test_a_row_that_is_put_together_elsewhere_overwrites_what_lies_there() -> None:
+    """Pypto before 0ac36c0f9: each row went to the first row's bytes."""
+    _, findings = execute(
+        *loads(0, KB),
+        f"row: {tile(1, 16, at=at(0, 64))} = pl.tile.slice(ta, [1, 16], [3, 0])",
+        f"s: {tile(32, 16, at=at(KB))} = pl.tile.col_expand_mul(tb, row)",
+        f"u: {tile(32, 16, at=at(KB))} = pl.tile.sub(s, ta)",
+        store("u"),
+    )
+    finding = only(findings)
+    assert (finding.kind, finding.tile, finding.other) == (FindingKind.OVERWRITTEN, "ta", "row")
+    assert finding.rows == (0, 0)
+
+
+@pytest.mark.parametrize("operation", ["recip(w)", "ands(w, 6)", "ors(w, 6)"])
+def test_the_instruction_set_excludes_a_result_on_its_operand(operation: str) -> None:
+    """Pypto before 663552010."""
+    dtype = "FP32" if operation.startswith("recip") else "INT32"
+    _, findings = execute(
+        f"w: {tile(32, 16, dtype=dtype, at=at(0))} = {load('a', [32, 16])}",
+        f"s: {tile(32, 16, dtype=dtype, at=at(0))} = pl.tile.{operation}",
+        store("s"),
+    )
+    finding = only(findings)
+    assert (finding.kind, finding.tile, finding.other) == (FindingKind.OVER_OPERAND, "w", "s")
