@@ -1,5 +1,4 @@
-"""The meaning of a compiled program: the compiler's own IR
-, executed pass by pass and byte for byte.
+"""The meaning of a compiled program: the compiler's own IR, executed pass by pass and byte for byte.
 
 A compiler dumps its IR after each pass. This room reads such dumps, runs them on the case's inputs, and says from which
 pass on the result is wrong, with which statement, and which tile was put over which. It needs no good commit, no
