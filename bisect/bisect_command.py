@@ -27,6 +27,7 @@ from ..runner.git import GitRepository
 from ..runner.probe.build_cache import check_build_store
 from ..runner.probe.pool import check_backend
 from ..runner.process.entry import INTERRUPTED, NOTHING_BEGUN
+from ..runner.process.run import find_secret
 from ..runner.process.signals import (
     OutOfTimeInterrupt,
     check_interrupt,
@@ -570,6 +571,7 @@ def question_of(options: BisectOptions) -> Question:
     Raises `UsageError` where options contradict each other, or one that is needed is missing.
     """
     _check_after(options)
+    _check_secrets(options)
     if options.name is not None:
         check_name(options.name)
     if options.interactive:
@@ -627,6 +629,21 @@ def _check_after(options: BisectOptions) -> None:
             f"--after {options.after[0]}: expected a script with --case alone, which is run in its process after it, "
             f"found {found or 'no --case'}; leave --after out, or name the script"
         )
+
+
+def _check_secrets(options: BisectOptions) -> None:
+    """Raises `UsageError` where the shell has put a secret into what reports and the store repeat word for word."""
+    texts = {
+        "the command behind --": "\n".join(options.predicate or ()),
+        "--bad-when": options.bad_when,
+        "--good-when": options.good_when,
+    }
+    for where, text in texts.items():
+        if text is not None and (name := find_secret(text, os.environ)) is not None:
+            raise UsageError(
+                f"{where}: expected no secret, found the value of {name}, which reports and the store would show; "
+                f"let the command read the variable, as in -- sh -c './check.sh \"${name}\"'"
+            )
 
 
 def check_name(name: str) -> None:

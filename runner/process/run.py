@@ -190,6 +190,24 @@ class Secrets:
         return text
 
 
+def find_secret(text: str, variables: Mapping[str, str]) -> str | None:
+    """Return the name of a variable that looks like a secret and whose value a text has. Return None if there is none.
+
+    >>> find_secret("--token=ghp_0123456789", {"GITHUB_PAT": "ghp_0123456789"})
+    'GITHUB_PAT'
+    """
+    return next(
+        (
+            name
+            for name, value in variables.items()
+            if name not in IRRELEVANT_VARIABLES
+            and _looks_secret(name, value)
+            and any(part in text for part in _parts(name, value))
+        ),
+        None,
+    )
+
+
 def _looks_secret(name: str, value: str) -> bool:
     return is_secret_name(name) or _SECRET_VALUE.search(value) is not None
 

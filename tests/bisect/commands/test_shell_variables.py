@@ -151,3 +151,19 @@ def test_a_resume_says_that_the_script_was_changed(repository: TestRepository, t
     assert resumed.returncode == 0, resumed.stderr
     assert f"note: {check}: changed after the bisection began" in resumed.stderr
     assert f"{check}: changed after the bisection began" in (tmp_path / "out" / "report.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "words", [("--", "./check.sh", "--token=ghp_hush1"), ("--bad-when", "regex:ghp_hush1", "--", "true")]
+)
+def test_a_secret_that_the_shell_put_into_a_command_is_refused_and_not_kept(
+    repository: TestRepository, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    for state in ("fine", "broken"):
+        repository.commit(state, {"state": state, "check.sh": "#!/bin/sh\n"})
+    home = tmp_path / "home"
+    done = run(repository.path, home, "--good", "main~1", "--bad", "main", *words, GITHUB_PAT="ghp_hush1")
+    assert done.returncode == 2
+    assert "expected no secret, found the value of GITHUB_PAT" in done.stderr
+    assert "ghp_hush1" not in done.stdout + done.stderr
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"ghp_hush1" in file.read_bytes()]
