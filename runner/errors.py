@@ -1,5 +1,25 @@
 """The errors that end a command. Each message is one line for the person who has to act on it."""
 
+import re
+
+_USER_INFORMATION = re.compile(r"(?P<scheme>\w+)://(?:(?P<user>[^/\s:@]*):)?[^/\s@]+@")
+
+
+def hide_credentials(text: str) -> str:
+    """Return a text without the passwords and tokens of its URLs. Reports and pages repeat errors and notes.
+
+    >>> hide_credentials("https://bob:hush@host/x.git and ssh://git@host/x.git")
+    'https://bob:***@host/x.git and ssh://git@host/x.git'
+    """
+
+    def hide(found: re.Match[str]) -> str:
+        scheme, user = found["scheme"], found["user"]
+        if user is not None:
+            return f"{scheme}://{user}:***@"
+        return found[0] if scheme == "ssh" else f"{scheme}://***@"
+
+    return _USER_INFORMATION.sub(hide, text)
+
 
 class UserError(Exception):
     """A message of one line: what was expected, what was found, where, and what to do.
@@ -9,6 +29,9 @@ class UserError(Exception):
     """
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(hide_credentials(message))
 
 
 class UsageError(UserError):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from ..errors import UserError
+from ..errors import UserError, hide_credentials
 from ..process.run import Interrupt
 from ..workspace.home import Home, user_home
 from .farm import EngineEvent, LostWorkerError, MissingContents, TaskActivity, TaskBegin, TaskEnd
@@ -189,9 +189,10 @@ class DaskEngine:
                 return None
         except (KeyError, *self._connection_errors):
             return None
+        address = hide_credentials(self._address)
         return (
-            f"no worker has joined {self._address}; on each machine that is to make runs, start one: "
-            f"dask worker {self._address} --nthreads 1"
+            f"no worker has joined {address}; on each machine that is to make runs, start one: "
+            f"dask worker {address} --nthreads 1"
         )
 
     def close(self) -> None:

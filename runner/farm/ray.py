@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from ..errors import UserError, reason
+from ..errors import UserError, hide_credentials, reason
 from ..process.run import Interrupt
 from ..workspace.home import Home, user_home
 from .farm import (
@@ -410,9 +410,10 @@ class RayEngine:
                     return None
         except (LostWorkerError, LostEngineError, self._ray.exceptions.RayError):
             return None
+        address = hide_credentials(self._address)
         return (
-            f"no node of {self._address} can run probes; start one on each machine that should run them: "
-            f"ray start --address={self._address}"
+            f"no node of {address} can run probes; start one on each machine that should run them: "
+            f"ray start --address={address}"
         )
 
     def close(self) -> None:

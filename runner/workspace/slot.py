@@ -32,7 +32,7 @@ from filelock import FileLock, Timeout
 
 from ...store.durable_files import sync_tree, write_whole
 from ...store.vocabulary import plural
-from ..errors import UserError
+from ..errors import UserError, hide_credentials
 from ..git import GITLINK, GitError, GitRepository, shallow_boundary
 from ..overlays import apply_overlay, apply_patch, list_patches
 from ..pins import MissingSubmoduleError, PinReader, is_initialized, list_submodules, module_stores
@@ -792,7 +792,9 @@ class Workspace:
                     clone.fetch_objects(url, asked)
             left = frozenset(clone.missing_objects(*revisions)).intersection(asked)
             why = (
-                "there is no remote to fetch from" if url is None else f"{url} does not give what is missing"
+                "there is no remote to fetch from"
+                if url is None
+                else f"{hide_credentials(url)} does not give what is missing"
             )
             self._refused.update(dict.fromkeys(left, why))
             fetched += len(asked) - len(left)

@@ -96,6 +96,18 @@ def test_a_commit_whose_objects_nobody_has_is_skipped_with_its_reason(
     assert f"culprit    clone {fault[:12]}" in resumed.stdout, resumed.stderr
 
 
+def test_no_password_of_a_remote_that_lacks_objects_is_kept(origin: TestRepository, home: Home) -> None:
+    path = clone(origin, "--filter=blob:none", "--no-checkout")
+    subprocess.run(
+        ["git", "-C", path, "remote", "set-url", "origin", "https://bob:hush-hush@127.0.0.1:9/x.git"], check=True
+    )
+    said = search(path, home, code=1)
+    assert "https://bob:***@127.0.0.1:9/x.git does not give what is missing" in said
+    kept = [file for root in (home.state, path) for file in root.rglob("*") if file.is_file()]
+    assert kept
+    assert [file.name for file in kept if b"hush-hush" in file.read_bytes()] == ["config"]
+
+
 @pytest.mark.parametrize("words", quick_first([((),), (("--skip", f"main~{COMMITS - 6}"),)]))
 def test_a_lost_file_of_a_commit_is_a_skip(
     words: tuple[str, ...], origin: TestRepository, home: Home
