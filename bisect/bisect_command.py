@@ -422,7 +422,7 @@ def bisect(options: BisectOptions, start: SlowStart) -> int:
 def _bisect(options: BisectOptions, start: SlowStart) -> int:
     """Resume a bisection, or prepare a new one and drive it. Return the exit code."""
     home = user_home()
-    check_backend(options.backend)
+    check_backend(options.backend, jobs=options.jobs)
     if options.build_store is not None:
         check_build_store(options.build_store)
     check_final_steps(options)

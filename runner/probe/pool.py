@@ -243,13 +243,26 @@ _SAFE_PATH = "PYTHONSAFEPATH"
 _ADDRESSES = {"dask": "DASK_SCHEDULER_ADDRESS", "ray": "RAY_ADDRESS"}
 
 
-def check_backend(backend: Backend) -> None:
+_MOST_WORKERS_PER_CORE = 16
+"""The most workers of this machine for each of its cores. Runs may wait for boards, but each worker is a process.
+
+More of them leave no time for anything else on the machine, and a submission may ask for them.
+"""
+
+
+def check_backend(backend: Backend, *, jobs: int = 1) -> None:
     """Check that workers of this kind are available.
 
     Raises:
-        UsageError: the backend's package or its cluster's address is missing.
+        UsageError: the backend's package or its cluster's address is missing, or this machine has too few cores.
     """
     if backend == "loky":
+        cores = os.cpu_count() or 1
+        if jobs > cores * _MOST_WORKERS_PER_CORE:
+            raise UsageError(
+                f"--jobs {jobs}: expected at most {cores * _MOST_WORKERS_PER_CORE} runs at once on the {cores} cores "
+                "of this machine; ask for fewer, or share the runs among machines with --backend"
+            )
         return
     if importlib.util.find_spec(_MODULES[backend]) is None:
         raise UsageError(

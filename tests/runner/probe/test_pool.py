@@ -110,6 +110,13 @@ def test_a_backend_without_its_cluster_is_refused(
         check_backend(backend)
 
 
+def test_more_workers_than_the_cores_can_carry_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    check_backend("loky", jobs=32)
+    with pytest.raises(UserError, match="--jobs 33: expected at most 32 runs at once on the 2 cores"):
+        check_backend("loky", jobs=33)
+
+
 def test_a_probe_is_made_elsewhere_than_in_the_places_that_it_avoids(small: SmallStack) -> None:
     small.case = {"command": ["sh", "-c", "echo RIGHT"]}
 
