@@ -45,7 +45,7 @@ from ..store.vocabulary import BisectionOutcome, ProbeState, Seeks
 from .ask.ends import BisectLog, Question
 from .ask.predicate import PLACEHOLDER_COMMAND, Predicate
 from .ask.prepare import prepare
-from .ask.question import override_pins, repository_stack, select_stack
+from .ask.question import REPORTS_FOLDER, override_pins, repository_stack, select_stack
 from .cli import SlowStart
 from .commands import plan_json, plan_lines
 from .drive.hand_over import (
@@ -66,7 +66,7 @@ from .report.end_advice import end_lines, has_unjudged_end
 from .report.model import Report
 from .report.report_builder import build_report
 from .report.terminal import print_conclusion, print_line, print_report
-from .report.write import check_place, check_room, link_newest, report_folder, write_report
+from .report.write import NEWEST_LINK, check_place, check_room, link_newest, report_folder, write_report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -652,6 +652,10 @@ def check_name(name: str) -> None:
         raise UsageError(
             f"--name {shlex.quote(name)}: expected at most {MAX_NAME_LENGTH} letters, digits, - and _, with a letter "
             "or digit first"
+        )
+    if name == NEWEST_LINK:
+        raise UsageError(
+            f"--name {name}: expected another name, for {REPORTS_FOLDER}/{name} leads to the newest report"
         )
 
 

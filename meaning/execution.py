@@ -52,7 +52,7 @@ from .pipes import PIPE_OPERATIONS, Pipes, half, lane_count, split_mode
 from .scalars import apply_operator, cast_scalar, core_list, truth
 from .values import Array, Invocation, OperationError, Pending, Result, ShapeError, Value, require_integers
 
-MOST_STEPS = 20_000_000
+MOST_STEPS = 2_000_000
 """A run ends with an error after this many statements, because a wrong dump may loop for ever."""
 
 MOST_CALLS = 50

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from precision_bisect.bisect.bisect_command import resume_command
+from precision_bisect.bisect.bisect_command import check_name, resume_command
 from precision_bisect.bisect.cli import (
     adapt,
     cancel,
@@ -46,6 +46,7 @@ from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.reduce.reduce_cli import main as reduce
 from precision_bisect.runner.cli_options import STORE_VARIABLE
 from precision_bisect.runner.compare.diff_cli import main as diff_tensors
+from precision_bisect.runner.errors import UsageError
 
 OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("good", ["--good", "v1", "--good", "v2"], ("v1", "v2")),
@@ -197,6 +198,12 @@ def test_options_of_subcommands(
 def test_what_is_no_number_of_the_range(words: list[str]) -> None:
     with pytest.raises(click.BadParameter, match=r"expected a number|expected at most 256|not in the range"):
         parsed(main, BisectOptions, words)
+
+
+def test_no_bisection_gets_the_name_of_the_link_to_the_newest_report() -> None:
+    check_name("newest-but-one")
+    with pytest.raises(UsageError, match="--name newest: expected another name"):
+        check_name("newest")
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,8 @@ def test_a_commit_whose_objects_nobody_has_is_skipped_with_its_reason(
 def test_no_password_of_a_remote_that_lacks_objects_is_kept(origin: TestRepository, home: Home) -> None:
     path = clone(origin, "--filter=blob:none", "--no-checkout")
     subprocess.run(
-        ["git", "-C", path, "remote", "set-url", "origin", "https://bob:hush-hush@127.0.0.1:9/x.git"], check=True
+        ["git", "-C", path, "remote", "set-url", "origin", "https://bob:hush-hush@127.0.0.1:9/x.git"],
+        check=True,
     )
     said = search(path, home, code=1)
     assert "https://bob:***@127.0.0.1:9/x.git does not give what is missing" in said
