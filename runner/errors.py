@@ -5,11 +5,16 @@ import re
 _USER_INFORMATION = re.compile(r"(?P<scheme>\w+)://(?:(?P<user>[^/\s:@]*):)?[^/\s@]+@")
 
 
+_PARAMETER = re.compile(r"(?P<name>[?&](?:\w*(?:pass|secret|token)\w*|pwd|key)=)[^&\s'\"]+", re.IGNORECASE)
+
+
 def hide_credentials(text: str) -> str:
     """Return a text without the passwords and tokens of its URLs. Reports and pages repeat errors and notes.
 
     >>> hide_credentials("https://bob:hush@host/x.git and ssh://git@host/x.git")
     'https://bob:***@host/x.git and ssh://git@host/x.git'
+    >>> hide_credentials("postgresql://host/store?user=bob&password=hush")
+    'postgresql://host/store?user=bob&password=***'
     """
 
     def hide(found: re.Match[str]) -> str:
@@ -18,7 +23,7 @@ def hide_credentials(text: str) -> str:
             return f"{scheme}://{user}:***@"
         return found[0] if scheme == "ssh" else f"{scheme}://***@"
 
-    return _USER_INFORMATION.sub(hide, text)
+    return _PARAMETER.sub(r"\g<name>***", _USER_INFORMATION.sub(hide, text))
 
 
 class UserError(Exception):

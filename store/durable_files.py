@@ -153,7 +153,7 @@ def read_or_draw_key(file: Path) -> str:
             with suppress(FileExistsError):  # Another process was first.
                 os.link(drawn.name, file)
                 sync(file.parent)
-    return file.read_text(encoding="ascii")
+    return read_text_file(file)  # A named pipe in its place is refused.
 
 
 def nearest_existing(path: Path) -> Path:

@@ -172,6 +172,8 @@ class Secrets:
             for part in _parts(name, value)
             if not any(part in each for each in plain)
         }
+        self.longest = max((len(os.fsencode(part)) for part in found), default=0)
+        """The bytes of the longest value."""
         # The longest value comes first, because it may contain another one.
         self._names = {
             os.fsencode(part): f"***{found[part]}***".encode()
@@ -494,7 +496,6 @@ class _Lines:
         self._on_line = on_line
         self._skims = skims
         self._pending = bytearray()
-        self._overlong = False
 
     def feed(self, data: bytes) -> None:
         lines, end, rest = data.rpartition(b"\n")
@@ -508,8 +509,8 @@ class _Lines:
             self._emit(self._whole(b"") + b"\n")
 
     def _append(self, data: bytes) -> None:
-        room = _LONGEST_LINE - len(self._pending)
-        self._overlong |= len(data) > room
+        # So much more that a secret at the end of what is kept is whole, and can be hidden.
+        room = _LONGEST_LINE + 1 + self._secrets.longest - len(self._pending)
         self._pending += data[:room]
 
     def _whole(self, end: bytes) -> bytes:
@@ -517,10 +518,15 @@ class _Lines:
         if not self._pending and len(end) <= _LONGEST_LINE:
             return end
         self._append(end)
-        line = bytes(self._pending) + (b" [line cut]" if self._overlong else b"")
+        line = bytes(self._pending)
         self._pending.clear()
-        self._overlong = False
-        return line
+        if len(line) <= _LONGEST_LINE:
+            return line
+        hidden = self._secrets.hide(line)
+        if len(line) > _LONGEST_LINE + self._secrets.longest:
+            # There was more, and the last bytes may be the beginning of a secret.
+            hidden = hidden[: len(hidden) - self._secrets.longest]
+        return hidden[:_LONGEST_LINE] + b" [line cut]"
 
     def _emit(self, lines: bytes) -> None:
         lines = self._secrets.hide(lines)

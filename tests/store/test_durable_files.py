@@ -18,6 +18,7 @@ from precision_bisect.store.durable_files import (
     make_folder,
     make_ignored_folder,
     make_own_folder,
+    read_or_draw_key,
     read_text_file,
     replace_file,
     sync_tree,
@@ -224,3 +225,9 @@ def test_a_named_pipe_is_refused_at_once_and_a_pipe_of_the_shell_read(tmp_path: 
         with os.fdopen(writer, "w") as pipe:
             pipe.write("text")
         assert text.result() == "text"
+
+
+def test_a_named_pipe_in_place_of_a_key_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "key")
+    with pytest.raises(OSError, match="it is a named pipe"):
+        read_or_draw_key(tmp_path / "key")

@@ -56,6 +56,19 @@ def test_each_line_of_a_key_is_hidden() -> None:
     assert b"x8Yb" not in hidden
 
 
+@pytest.mark.parametrize("before", [65_536 - 4, 65_536 - 11, 65_536, 65_536 + 9])
+def test_no_part_of_a_secret_is_left_where_a_line_is_cut(tmp_path: Path, before: int) -> None:
+    (tmp_path / "told").write_text("x" * before + SECRETS["GITHUB_PAT"] * 3 + "y" * 200_000)
+    lines: list[str] = []
+    command = Command(argv=["cat", "told"], cwd=tmp_path, environment={**os.environ, **SECRETS}, timeout=60)
+    execute(command, log=tmp_path / "log.gz", on_line=lambda _, line: lines.append(line))
+    kept = gzip.decompress((tmp_path / "log.gz").read_bytes()).decode()
+    assert kept == f"{lines[0]}\n"
+    assert kept.endswith(" [line cut]\n")
+    assert "ghp_" not in kept
+    assert len(kept) > 65_000
+
+
 @pytest.mark.parametrize("name", COMMON)
 def test_paths_numbers_and_common_words_stay(name: str) -> None:
     text = f"{COMMON[name]} and error: 12345678.0 false american in /work/project-1/checkout/a.py".encode()
