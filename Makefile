@@ -92,7 +92,7 @@ test: $(DEV_INSTALLED)
 	$(PYTEST) -m 'not long' --hypothesis-profile quick $(addprefix tests/,$(ROOM))
 
 test-all: $(ALL_INSTALLED)
-	$(PYTEST) -m 'long or hypothesis' --hypothesis-profile half
+	$(PYTEST) -m 'long or hypothesis' --hypothesis-profile third
 
 bench-search: $(DEV_INSTALLED)
 	-$(PIP) git-bayesect==1.2

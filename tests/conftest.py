@@ -32,7 +32,7 @@ IDENTITY = {
 
 # A machine that is slow for now is no failure. The examples are those of the test's own text, so that a red test comes
 # from the change; a plain `pytest` draws new ones.
-for profile, examples in (("quick", FULL_EXAMPLES // 5), ("half", FULL_EXAMPLES // 2)):
+for profile, examples in (("quick", FULL_EXAMPLES // 5), ("third", FULL_EXAMPLES // 3)):
     settings.register_profile(
         profile,
         max_examples=examples,
