@@ -92,60 +92,203 @@ class Verdict(StrEnum):
 class VerdictTraits:
     """The properties of a verdict. Code that treats some verdicts differently tests a property, and lists none.
 
-    Each row of the table names only the properties in which its verdict is unlike most.
+    None has a default, so that a new property is asked of every verdict.
     """
 
-    ends_well: bool = False
+    ends_well: bool
     """The case ended without a failure."""
-    is_failure: bool = False
+    is_failure: bool
     """The program fails. In a night such a case counts as failing."""
-    can_be_bad: bool = False
+    can_be_bad: bool
     """`--bad-when` takes it."""
-    judges_commit: bool = True
+    judges_commit: bool
     """It says something of the commit, and not of the machine alone."""
-    is_intermittent: bool = False
+    is_intermittent: bool
     """Another run of the same build often ends otherwise."""
-    may_be_device: bool = False
+    may_be_device: bool
     """The device, and not the program, may be at fault. A night ignores it for a case that never passed."""
-    compares_outputs: bool = False
+    compares_outputs: bool
     """Outputs were compared with their golden data."""
-    leaves_tensors: bool = False
+    leaves_tensors: bool
     """A failure whose dumped tensors can be compared with those of a good run."""
-    fails_in_run: bool = False
+    fails_in_run: bool
     """The build was made and launched, and then failed."""
-    ends_early: bool = False
+    ends_early: bool
     """A build exists, and what it contains fails before outputs are compared. Such a failure can be reduced."""
-    fails_to_build: bool = False
+    fails_to_build: bool
     """The toolchain could not be built at this commit."""
 
 
 _TRAITS = {
-    Verdict.PASS: VerdictTraits(ends_well=True, compares_outputs=True),
+    Verdict.PASS: VerdictTraits(
+        ends_well=True,
+        is_failure=False,
+        can_be_bad=False,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=False,
+        compares_outputs=True,
+        leaves_tensors=False,
+        fails_in_run=False,
+        ends_early=False,
+        fails_to_build=False,
+    ),
     Verdict.MISMATCH: VerdictTraits(
-        is_failure=True, can_be_bad=True, compares_outputs=True, leaves_tensors=True, fails_in_run=True
-    ),
-    Verdict.COMPILE_ERROR: VerdictTraits(is_failure=True, can_be_bad=True),
-    Verdict.ASSEMBLE_ERROR: VerdictTraits(is_failure=True, can_be_bad=True, ends_early=True),
-    Verdict.KERNEL_COMPILE_ERROR: VerdictTraits(is_failure=True, can_be_bad=True, ends_early=True),
-    Verdict.STALL: VerdictTraits(
-        is_failure=True, can_be_bad=True, leaves_tensors=True, fails_in_run=True, ends_early=True
-    ),
-    Verdict.CRASH: VerdictTraits(
-        is_failure=True, can_be_bad=True, is_intermittent=True, fails_in_run=True, ends_early=True
-    ),
-    Verdict.DEVICE_ERROR: VerdictTraits(
+        ends_well=False,
         is_failure=True,
         can_be_bad=True,
-        is_intermittent=True,
-        may_be_device=True,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=False,
+        compares_outputs=True,
+        leaves_tensors=True,
+        fails_in_run=True,
+        ends_early=False,
+        fails_to_build=False,
+    ),
+    Verdict.COMPILE_ERROR: VerdictTraits(
+        ends_well=False,
+        is_failure=True,
+        can_be_bad=True,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=False,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=False,
+        ends_early=False,
+        fails_to_build=False,
+    ),
+    Verdict.ASSEMBLE_ERROR: VerdictTraits(
+        ends_well=False,
+        is_failure=True,
+        can_be_bad=True,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=False,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=False,
+        ends_early=True,
+        fails_to_build=False,
+    ),
+    Verdict.KERNEL_COMPILE_ERROR: VerdictTraits(
+        ends_well=False,
+        is_failure=True,
+        can_be_bad=True,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=False,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=False,
+        ends_early=True,
+        fails_to_build=False,
+    ),
+    Verdict.STALL: VerdictTraits(
+        ends_well=False,
+        is_failure=True,
+        can_be_bad=True,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=False,
+        compares_outputs=False,
+        leaves_tensors=True,
         fails_in_run=True,
         ends_early=True,
+        fails_to_build=False,
     ),
-    Verdict.TIMEOUT: VerdictTraits(is_failure=True, can_be_bad=True, may_be_device=True, ends_early=True),
-    Verdict.BUILD_ERROR: VerdictTraits(can_be_bad=True, fails_to_build=True),
-    Verdict.ENVIRONMENT_ERROR: VerdictTraits(judges_commit=False, may_be_device=True),
-    Verdict.NOT_VALIDATED: VerdictTraits(ends_well=True, can_be_bad=True),
-    Verdict.UNKNOWN: VerdictTraits(),
+    Verdict.CRASH: VerdictTraits(
+        ends_well=False,
+        is_failure=True,
+        can_be_bad=True,
+        judges_commit=True,
+        is_intermittent=True,
+        may_be_device=False,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=True,
+        ends_early=True,
+        fails_to_build=False,
+    ),
+    Verdict.DEVICE_ERROR: VerdictTraits(
+        ends_well=False,
+        is_failure=True,
+        can_be_bad=True,
+        judges_commit=True,
+        is_intermittent=True,
+        may_be_device=True,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=True,
+        ends_early=True,
+        fails_to_build=False,
+    ),
+    Verdict.TIMEOUT: VerdictTraits(
+        ends_well=False,
+        is_failure=True,
+        can_be_bad=True,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=True,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=False,
+        ends_early=True,
+        fails_to_build=False,
+    ),
+    Verdict.BUILD_ERROR: VerdictTraits(
+        ends_well=False,
+        is_failure=False,
+        can_be_bad=True,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=False,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=False,
+        ends_early=False,
+        fails_to_build=True,
+    ),
+    Verdict.ENVIRONMENT_ERROR: VerdictTraits(
+        ends_well=False,
+        is_failure=False,
+        can_be_bad=False,
+        judges_commit=False,
+        is_intermittent=False,
+        may_be_device=True,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=False,
+        ends_early=False,
+        fails_to_build=False,
+    ),
+    Verdict.NOT_VALIDATED: VerdictTraits(
+        ends_well=True,
+        is_failure=False,
+        can_be_bad=True,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=False,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=False,
+        ends_early=False,
+        fails_to_build=False,
+    ),
+    Verdict.UNKNOWN: VerdictTraits(
+        ends_well=False,
+        is_failure=False,
+        can_be_bad=False,
+        judges_commit=True,
+        is_intermittent=False,
+        may_be_device=False,
+        compares_outputs=False,
+        leaves_tensors=False,
+        fails_in_run=False,
+        ends_early=False,
+        fails_to_build=False,
+    ),
 }
 
 
