@@ -2,9 +2,7 @@
 
 import re
 
-_USER_INFORMATION = re.compile(r"(?P<scheme>\w+)://(?:(?P<user>[^/\s:@]*):)?[^/\s@]+@")
-
-
+_USER_INFORMATION = re.compile(r"(?P<scheme>\w*)://(?:(?P<user>[^/\s:@]*):)?(?P<password>[^/\s@]+)@")
 _PARAMETER = re.compile(r"(?P<name>[?&](?:\w*(?:pass|secret|token)\w*|pwd|key)=)[^&\s'\"]+", re.IGNORECASE)
 
 
@@ -24,6 +22,15 @@ def hide_credentials(text: str) -> str:
         return found[0] if scheme == "ssh" else f"{scheme}://***@"
 
     return _PARAMETER.sub(r"\g<name>***", _USER_INFORMATION.sub(hide, text))
+
+
+def url_passwords(text: str) -> list[str]:
+    """Return the passwords and tokens in front of the hosts of a text's URLs.
+
+    >>> url_passwords("https://bob:hush@host/x.git https://token@host")
+    ['hush', 'token']
+    """
+    return [found["password"] for found in _USER_INFORMATION.finditer(text)]
 
 
 class UserError(Exception):

@@ -30,7 +30,7 @@ from typing import IO, Protocol
 from filelock import FileLock, Timeout
 
 from ...store.durable_files import open_private
-from ..errors import UserError
+from ..errors import UserError, url_passwords
 from ..verdict.classify import Ending
 from ..workspace.slot import ProcessLock
 
@@ -133,7 +133,6 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _SECRET_VALUE = re.compile(r"://[^/\s]*@|\b(authorization|bearer|basic)\b[: ]", re.IGNORECASE)
-_IN_URL = re.compile(r"://(?:[^/\s:@]*:)?([^/\s@]+)@")
 _MIN_SECRET, _MIN_SECRET_WORD, _MIN_OTHER_SECRET = 8, 12, 16
 """The least number of characters of a secret.
 
@@ -217,7 +216,7 @@ def _looks_secret(name: str, value: str) -> bool:
 def _parts(name: str, value: str) -> Iterator[str]:
     """Yield the parts of a value that must not be printed: lines, the password of a URL, a header's last word."""
     looks = _looks_secret(name, value)
-    whole = [*value.splitlines(), *_IN_URL.findall(value), *(value.split()[-1:] if looks else ())]
+    whole = [*value.splitlines(), *url_passwords(value), *(value.split()[-1:] if looks else ())]
     yield from filter(_is_value_of_secret_name if looks else _resembles_secret, whole)
 
 
