@@ -9,19 +9,19 @@ _PARAMETER = re.compile(r"(?P<name>[?&](?:\w*(?:pass|secret|token)\w*|pwd|key)=)
 def hide_credentials(text: str) -> str:
     """Return a text without the passwords and tokens of its URLs. Reports and pages repeat errors and notes.
 
+    Libraries name an address once more without its scheme, so a password that was found goes wherever a host follows.
+
     >>> hide_credentials("https://bob:hush@host/x.git and ssh://git@host/x.git")
     'https://bob:***@host/x.git and ssh://git@host/x.git'
+    >>> hide_credentials("tls://bob:hush@host: expected an answer, found none of bob:hush@host")
+    'tls://bob:***@host: expected an answer, found none of bob:***@host'
     >>> hide_credentials("postgresql://host/store?user=bob&password=hush")
     'postgresql://host/store?user=bob&password=***'
     """
-
-    def hide(found: re.Match[str]) -> str:
-        scheme, user = found["scheme"], found["user"]
-        if user is not None:
-            return f"{scheme}://{user}:***@"
-        return found[0] if scheme == "ssh" else f"{scheme}://***@"
-
-    return _PARAMETER.sub(r"\g<name>***", _USER_INFORMATION.sub(hide, text))
+    for found in [*_USER_INFORMATION.finditer(text)]:
+        if found["user"] is not None or found["scheme"] != "ssh":
+            text = text.replace(f"{found['password']}@", "***@")
+    return _PARAMETER.sub(r"\g<name>***", text)
 
 
 def url_passwords(text: str) -> list[str]:
