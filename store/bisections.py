@@ -675,13 +675,16 @@ class BisectionJournal:
             session.flush()
             return row.id
 
-    def note_drive(self, drive: int, end: DriveEnd | None = None, message: str | None = None) -> None:
-        """Record that a start is alive, and how it ended, if it has."""
+    def note_alive(self, drive: int) -> None:
+        """Record that a start is alive."""
+        with self._sessions.begin() as session:
+            session.get_one(DriveRow, drive).last_alive = now()
+
+    def end_drive(self, drive: int, end: DriveEnd, message: str | None) -> None:
+        """Record how a start ended."""
         with self._sessions.begin() as session:
             row = session.get_one(DriveRow, drive)
-            row.last_alive = now()
-            if end is not None:
-                row.end, row.message = end, None if message is None else storable_text(message)
+            row.end, row.message = end, None if message is None else storable_text(message)
 
     def row(self) -> BisectionRow:
         """Return the bisection's own row, detached."""

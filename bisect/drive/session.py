@@ -298,6 +298,8 @@ class StoredBisection:
         """The number of this start, once the bisection is driven."""
         self._end = DriveEnd.INTERRUPTED
         self._failure: str | None = None
+        self._has_time = False
+        """Whether the time of this start was recorded for its report."""
         self.conclusion: Conclusion | None = None
         """The conclusion, if the bisection ended in this start."""
 
@@ -400,6 +402,7 @@ class StoredBisection:
         The record says since when it has run and how it ended. The command began `seconds` before the drive.
         """
         with self.lock():
+            self._has_time = False
             self._drive = self.journal.begin_drive(host=platform.node(), process=os.getpid(), seconds=seconds)
             try:
                 yield
@@ -409,15 +412,18 @@ class StoredBisection:
             finally:
                 # A failure of the store must not cost the answer.
                 with suppress(SQLAlchemyError):
-                    self.journal.note_drive(self._drive, self._end, self._failure)
+                    if not self._has_time:
+                        self.note_time()
+                    self.journal.end_drive(self._drive, self._end, self._failure)
 
     def note_failure(self, message: str) -> None:
         """Make the record say that this start ends with an error."""
         self._end, self._failure = DriveEnd.FAILED, message
 
     def note_time(self) -> None:
-        """Record how long this start has taken so far."""
-        self.journal.note_drive(self._drive)
+        """Record how long this start has taken so far. The report is made next, so its time stays the store's."""
+        self.journal.note_alive(self._drive)
+        self._has_time = True
 
     def drive(self, progress: Progress, options: DriveOptions) -> Conclusion:
         """Run the bisection to its end, or to that of its budget. The caller holds the lock.
