@@ -57,6 +57,8 @@ def commit_page_prefix(remote: str) -> str | None:
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_END_OF_NAME = re.compile(r"[~^:@]")
+"""Where the name of a branch or tag ends in a revision, such as `main~3`."""
 _LONGEST_COMPLAINT = 300
 _NO_MATCH = 1
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
@@ -152,6 +154,10 @@ class GitRepository:
             raise GitMissingError
         if not path.is_dir():
             raise UserError(f"expected a git checkout at {where}, found no such folder")
+        if "\n" in str(path.absolute()):
+            raise UserError(
+                f"{str(path.absolute())!r}: expected the path of a checkout in one line, found a newline"
+            )
         repository = cls(path)
         try:
             repository.run("rev-parse", "--git-dir")
@@ -299,7 +305,6 @@ class GitRepository:
             found = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
             if not is_commit_id(found):  # `^REV`, which excludes a commit, is one for git too.
                 raise GitError(f"git rev-parse found {found}", status=1)
-            return found
         except GitError as error:
             if gone := self.missing_alternate:
                 hint = f"objects/info/alternates in {self.common_directory} leads to {gone}, which is gone: put it back"
@@ -310,6 +315,34 @@ class GitRepository:
             raise UsageError(
                 f"{option} {revision}: expected a revision of {self.path}, found none by that name; {hint}"
             ) from error
+        if revision != found:
+            self._check_name(revision, option=option)
+        return found
+
+    def _check_name(self, revision: str, *, option: str) -> None:
+        """Raises `UsageError` where a branch and a tag have the name in a revision, and lead to different commits.
+
+        git takes the tag then, with a warning that nobody sees.
+        """
+        name = _END_OF_NAME.split(revision, maxsplit=1)[0]
+        commits = {
+            kind: self.run("rev-parse", "--verify", "--quiet", f"refs/{kind}/{name}^{{commit}}")
+            for kind in ("heads", "tags")
+            if name and self._has_ref(f"refs/{kind}/{name}")
+        }
+        if len({*commits.values()}) > 1:
+            raise UsageError(
+                f"{option} {revision}: expected a name of one commit, found the branch {name} at "
+                f"{commits['heads'][:12]} and the tag {name} at {commits['tags'][:12]}; "
+                f"write heads/{revision} or tags/{revision}"
+            )
+
+    def _has_ref(self, ref: str) -> bool:
+        try:
+            self.run("show-ref", "--verify", "--quiet", ref)
+        except GitError:
+            return False
+        return True
 
     def names_commit(self, revision: str) -> bool:
         """Return whether a revision names a commit here."""

@@ -45,6 +45,10 @@ def is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 (as above)
 
 
+_MOST_DOTS = 1_000
+"""The most dots of a line, so that no key has more parts. `tomllib` takes minutes for a key of 100,000 parts."""
+
+
 class TomlError(ValueError):
     """A text is no TOML that can be read. The message says where."""
 
@@ -56,7 +60,14 @@ def parse_toml(text: str) -> dict[str, Any]:
     Traceback (most recent call last):
         ...
     precision_bisect.runner.stack_file.TomlError: nesting too deep
+    >>> parse_toml("a" + 100_000 * ".a" + " = 1")
+    Traceback (most recent call last):
+        ...
+    precision_bisect.runner.stack_file.TomlError: line 1: expected at most 1,000 dots, found 100,000
     """
+    for number, line in enumerate(text.splitlines(), start=1):
+        if (dots := line.count(".")) > _MOST_DOTS:
+            raise TomlError(f"line {number}: expected at most {_MOST_DOTS:,} dots, found {dots:,}")
     try:
         document = tomllib.loads(text)
         _refuse_nul(document, "")

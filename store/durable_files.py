@@ -176,8 +176,9 @@ def is_writable(folder: Path) -> bool:
 def replace_file(path: Path) -> Generator[Path]:
     """Yield a free name in the folder of `path`. The file or link that the body writes there durably replaces `path`.
 
-    The file gets the mode of the file that it replaces. Where the body raises, also at Ctrl-C, nothing is left behind
-    and `path` stays unchanged. Several processes may do so at once; the last one to end wins.
+    The file gets the mode of the file that it replaces, but not that of a link's target. Where the body raises, also at
+    Ctrl-C, nothing is left behind and `path` stays unchanged. Several processes may do so at once. The last one to end
+    wins.
 
     Raises:
         OSError: nothing was written, or it could not be moved to `path`.
@@ -185,7 +186,7 @@ def replace_file(path: Path) -> Generator[Path]:
     partial = path.with_name(f".{uuid.uuid4().hex}{_PARTIAL}")
     try:
         yield partial
-        if path.is_file() and not partial.is_symlink():
+        if path.is_file() and not path.is_symlink() and not partial.is_symlink():
             shutil.copymode(path, partial)
         sync_tree(partial)
         partial.replace(path)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import regex
+
 from ...store import vocabulary
 from ...store.vocabulary import Evidence, Judgement, Verdict, VerdictSource
 from ..case.case import CaseName
@@ -39,6 +41,9 @@ _GENERAL_CONDITIONS = (
     "'log:/error: (\\S+)/ > 0.002'"
 )
 _STACK_CONDITIONS = f"a verdict, signature:TEXT, an error such as {MEASURES[0]}:1e-4, {_GENERAL_CONDITIONS}"
+_LONGEST_SEARCH = 10
+"""The seconds that a pattern of a person may take for one line. Only one that tries each way to cut a line takes so
+long: Python's own `re` would go on for years, and nothing could stop the run."""
 _NUMBER = re.compile(r"/(?P<pattern>.+)/\s*(?P<compare>[<>]=?)\s*(?P<limit>\S+)")
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -70,7 +75,7 @@ class PrintedNumber:
     The last number that is printed counts. nan counts as bad: it is over the limit or under it, whichever is asked.
     """
 
-    pattern: re.Pattern[str]
+    pattern: regex.Pattern[str]
     compare: str
     limit: float
 
@@ -92,8 +97,8 @@ class Condition:
     text: str
     verdict: Verdict | None = None
     signature: str | None = None
-    regex: re.Pattern[str] | None = None
-    not_regex: re.Pattern[str] | None = None
+    matches: regex.Pattern[str] | None = None
+    lacks: regex.Pattern[str] | None = None
     exception: str | None = None
     test: str | None = None
     exit_code: int | None = None
@@ -139,9 +144,9 @@ class Condition:
             return self.error.holds(classification)
         if self.number is not None:
             return self.number.holds(seen.number)
-        if self.regex is not None:
+        if self.matches is not None:
             return seen.matched
-        if self.not_regex is not None:
+        if self.lacks is not None:
             # A run that ends early does not print the line either.
             return (not seen.matched) if symptoms.exit_code == 0 else None
         if self.exception is not None:
@@ -167,9 +172,9 @@ class Condition:
         return bool(failed)
 
     @property
-    def line_pattern(self) -> re.Pattern[str] | None:
+    def line_pattern(self) -> regex.Pattern[str] | None:
         """The pattern that is searched in each line."""
-        return self.regex or self.not_regex or (self.number.pattern if self.number else None)
+        return self.matches or self.lacks or (self.number.pattern if self.number else None)
 
     def missing_measurement(self, classification: Classification, seen: "LineMatcher") -> str | None:
         """Describe what was not measured in a run that reached its end; None where nothing is missing."""
@@ -185,7 +190,7 @@ class Condition:
 class LineMatcher:
     """What a condition's pattern has matched so far."""
 
-    pattern: re.Pattern[str] | None
+    pattern: regex.Pattern[str] | None
     matched: bool = False
     number: str | None = None
     """The first group of the last match."""
@@ -195,13 +200,20 @@ class LineMatcher:
         self._takes_number = self.pattern is not None and self.pattern.groups > 0
 
     def feed(self, line: str) -> None:
-        """Read one line."""
+        """Read one line. Raises `UserError` where the pattern takes longer than `_LONGEST_SEARCH`."""
         if self.pattern is None or (self.matched and not self._takes_number):
             return
-        for text in plain_texts(line):
-            if (match := self.pattern.search(text)) is not None:
-                self.matched = True
-                self.number = match[1] if self._takes_number else None
+        try:
+            for text in plain_texts(line):
+                if (match := self.pattern.search(text, timeout=_LONGEST_SEARCH)) is not None:
+                    self.matched = True
+                    self.number = match[1] if self._takes_number else None
+        except TimeoutError as error:
+            raise UserError(
+                f"{self.pattern.pattern}: expected a pattern that is searched in one line within "
+                f"{_LONGEST_SEARCH} s, found a line of {len(line)} characters that takes longer; write it without a "
+                "repeat inside a repeat, such as (a+)+"
+            ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,9 +336,9 @@ def _parse_general_condition(text: str, kind: str, argument: str, shown: str) ->
     """Return a condition that applies to any run; None for another kind of condition."""
     match kind:
         case "regex":
-            return Condition(text=text, regex=_pattern(shown, "regex:", argument))
+            return Condition(text=text, matches=_pattern(shown, "regex:", argument))
         case "not-regex":
-            return Condition(text=text, not_regex=_pattern(shown, "not-regex:", argument))
+            return Condition(text=text, lacks=_pattern(shown, "not-regex:", argument))
         case "exception":
             return Condition(text=text, exception=argument.strip())
         case "test":
@@ -339,10 +351,10 @@ def _parse_general_condition(text: str, kind: str, argument: str, shown: str) ->
             return None
 
 
-def _pattern(shown: str, kind: str, pattern: str) -> re.Pattern[str]:
+def _pattern(shown: str, kind: str, pattern: str) -> regex.Pattern[str]:
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        return regex.compile(pattern)
+    except regex.error as error:
         raise UsageError(f"{shown}: expected a regular expression after {kind}, but {error}") from error
 
 
@@ -549,8 +561,8 @@ def submodule_missing(what: str) -> Classification:
     return _untestable(what, text=what, why="with an empty folder in its place it is another experiment")
 
 
-def objects_missing(what: str) -> Classification:
-    """A clone lacks objects of a commit, because it is a partial clone or lost some."""
+def files_missing(what: str) -> Classification:
+    """A commit cannot be checked out whole: a partial or damaged clone lacks objects, or the disk refuses a name."""
     return _untestable(what, text=what, why="without these files it is another experiment")
 
 

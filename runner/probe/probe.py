@@ -45,7 +45,14 @@ from ..workspace.content import StackContent
 from ..workspace.environment import PYTHON_VARIABLES, EnvironmentReader
 from ..workspace.home import Home, device_locks
 from ..workspace.perturbations import apply_perturbation, find_perturbation, missing_requirements
-from ..workspace.slot import MissingObjectsError, ProcessLock, Slot, Workspace, remove
+from ..workspace.slot import (
+    MissingObjectsError,
+    ProcessLock,
+    Slot,
+    UntestableCommitError,
+    Workspace,
+    remove,
+)
 from .builder import Builder, BuiltToolchain, FailedBuild, RunCompileCache, digest
 from .judge import (
     NOT_JUDGED,
@@ -53,8 +60,8 @@ from .judge import (
     Listener,
     case_missing,
     case_not_reached,
+    files_missing,
     not_frozen,
-    objects_missing,
     patch_conflict,
     perturbation_missing,
     submodule_missing,
@@ -217,8 +224,8 @@ class Preparation:
         failed: FailedBuild | None = None
         try:
             self._check_out(request.revisions)
-        except MissingObjectsError as error:
-            failed = _skip_build("objects", objects_missing(str(error)))
+        except UntestableCommitError as error:
+            failed = _skip_build("objects", files_missing(str(error)))
         except PatchConflictError as error:
             failed = _skip_build("cherry-pick", patch_conflict(str(error)))
         except MissingSubmoduleError as error:
@@ -249,7 +256,11 @@ class Preparation:
         )
 
     def _check_out(self, revisions: Mapping[str, str]) -> None:
-        """Check out commits. Raises `MissingObjectsError` where a repository lacks objects that no remote provides."""
+        """Check out commits.
+
+        Raises `UntestableCommitError` where a repository lacks objects that no remote provides, or the disk does not
+        allow a file's name.
+        """
         try:
             self._slot.check_out(revisions)
         except GitError:
@@ -262,6 +273,8 @@ class Preparation:
                 if objects.missing:
                     raise MissingObjectsError(name, revisions[name], objects) from None
             if not any(objects.fetched for objects in found.values()):
+                for name in found:
+                    self._slot.check_names(name, revisions[name])
                 raise
             self._slot.check_out(revisions)
 

@@ -515,6 +515,14 @@ class Slot:
             entry = f"{GITLINK},{commit},{path}"
             GitRepository(self.path(holder)).run("update-index", "--add", "--cacheinfo", entry)
 
+    def check_names(self, repository: str, sha: str) -> None:
+        """Raises `LongNameError` where a commit has a file or folder with a name that the disk does not allow."""
+        longest = os.pathconf(self.directory, "PC_NAME_MAX")
+        for entry in self._clones[repository].tree(sha):
+            for name in entry.path.split("/"):
+                if len(os.fsencode(name)) > longest:
+                    raise LongNameError(repository, sha, name, longest=longest)
+
     def _apply_changes(self, name: str, revisions: Mapping[str, str]) -> None:
         """Apply patches, overlays and renames to a worktree, and fill its submodules."""
         repository, worktree = self._stack.repositories[name], GitRepository(self.path(name))
@@ -683,7 +691,21 @@ class MissingObjects:
     reason: str = ""
 
 
-class MissingObjectsError(UserError):
+class UntestableCommitError(UserError):
+    """A commit cannot be checked out whole, whenever it is tried."""
+
+
+class LongNameError(UntestableCommitError):
+    """A commit has a file with a name that is longer than the disk allows."""
+
+    def __init__(self, repository: str, sha: str, name: str, *, longest: int) -> None:
+        super().__init__(
+            f"{repository} {sha[:12]} has a file whose name takes {len(os.fsencode(name))} bytes ({name[:20]}...), "
+            f"and the disk allows {longest}"
+        )
+
+
+class MissingObjectsError(UntestableCommitError):
     """A commit cannot be checked out, because some of its objects are not available."""
 
     def __init__(self, repository: str, sha: str, objects: MissingObjects) -> None:

@@ -124,6 +124,16 @@ def test_a_link_is_replaced_and_not_what_it_leads_to(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"1", "2", "newest"}
 
 
+def test_a_file_in_place_of_a_planted_link_is_its_owner_s_alone(tmp_path: Path) -> None:
+    public, link = tmp_path / "public", tmp_path / "report.md"
+    public.write_text("")
+    public.chmod(0o644)
+    link.symlink_to(public)
+    write_whole(link, "new")
+    assert stat.S_IMODE(link.lstat().st_mode) == 0o600
+    assert (public.read_text(), stat.S_IMODE(public.stat().st_mode)) == ("", 0o644)
+
+
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, SystemExit])
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, error: type[BaseException]

@@ -49,6 +49,32 @@ def test_a_merge_is_read_against_its_first_parent(repository: TestRepository) ->
     assert list(found)[-1] == merge
 
 
+@pytest.mark.parametrize("suffix", ["", "~1", "^{commit}"])
+def test_a_name_of_a_branch_and_a_tag_at_different_commits_is_refused(
+    repository: TestRepository, suffix: str
+) -> None:
+    commits = [repository.commit(subject, {"a": subject}) for subject in ("one", "two", "three")]
+    git = GitRepository(repository.path)
+    repository.git("tag", "main", commits[2])
+    assert git.resolve(f"main{suffix}", option="--bad") in commits
+    repository.git("tag", "--force", "main", commits[1])
+    with pytest.raises(
+        UserError, match=f"the branch main at {commits[2][:12]} and the tag main at"
+    ) as refused:
+        git.resolve(f"main{suffix}", option="--bad")
+    for name in (f"heads/main{suffix}", f"tags/main{suffix}"):
+        assert name in str(refused.value)
+        assert git.resolve(name, option="--bad") in commits
+
+
+def test_a_checkout_whose_path_has_a_newline_is_refused(tmp_path: Path) -> None:
+    # git would read such a path as two in the file that names where objects are.
+    made = TestRepository(tmp_path / "new\nline")
+    made.commit("one", {"a": "1"})
+    with pytest.raises(UserError, match="expected the path of a checkout in one line"):
+        GitRepository.open_root(made.path, name="clone")
+
+
 def test_words_that_stand_by_themselves_in_any_file_of_a_commit_are_told(repository: TestRepository) -> None:
     first = repository.commit("first", {"sub/a.sh": "echo $DEPTH ${LEVEL_}x", "b": "DEPTHS"})
     second = repository.commit("second", {"sub/a.sh": None, "c": "a\0WIDTH", "d": "-e LEVEL_"})

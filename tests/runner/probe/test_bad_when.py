@@ -2,7 +2,8 @@
 
 import pytest
 
-from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.errors import UsageError, UserError
+from precision_bisect.runner.probe import judge as judge_module
 from precision_bisect.runner.probe.judge import BadWhen, Crash, LineMatcher, Listener, PredicateAbortError
 from precision_bisect.runner.verdict.classify import Classification, Classifier, Ending
 from precision_bisect.runner.verdict.symptoms import Symptoms
@@ -108,8 +109,8 @@ def test_text_survives_parsing(text: str) -> None:
         ("max_diff:-1", "expected a number, 0 or more, after max_diff:, found '-1'"),
         ("not_finite:1", "expected one of"),
         ("regex:", "expected one of"),
-        ("regex:(", "unterminated"),
-        ("not-regex:(", "unterminated"),
+        ("regex:(", "missing \\)"),
+        ("not-regex:(", "missing \\)"),
         ("pattern:x", "expected one of"),
         ("exit:x", "expected a number from 0 to 255 after exit:, found 'x'"),
         ("exit:256", "expected a number from 0 to 255"),
@@ -212,3 +213,15 @@ def test_a_pass_is_what_good_when_says() -> None:
     assert run(2, "", good="regex:all fine") is B
     assert run(3, "all fine", bad="regex:WRONG", good="exit:3") is G
     assert run(0, "all fine", bad="regex:WRONG", good="exit:3") is S
+
+
+@pytest.mark.parametrize("text", ["regex:^(a|aa)+$", "not-regex:(a|aa)+$", r"log:/^(\d|\d\d)+$/ > 1"])
+def test_a_pattern_that_tries_each_way_to_cut_a_line_ends_the_search(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_module, "_LONGEST_SEARCH", 0.05)
+    condition = BadWhen.parse(text).bad
+    assert condition is not None
+    line = ("1" if "log:" in text else "a") * 60 + "!\n"
+    with pytest.raises(UserError, match="expected a pattern that is searched in one line within"):
+        LineMatcher(condition.line_pattern).feed(line)

@@ -96,6 +96,21 @@ def test_a_commit_whose_objects_nobody_has_is_skipped_with_its_reason(
     assert f"culprit    clone {fault[:12]}" in resumed.stdout, resumed.stderr
 
 
+def test_a_commit_with_a_name_that_the_disk_does_not_allow_is_skipped(
+    origin: TestRepository, home: Home
+) -> None:
+    name = 300 * "n"
+    blob = origin.git("rev-parse", "main:number")
+    origin.git("update-index", "--add", "--cacheinfo", f"100644,{blob},{name}")
+    long = origin.git("commit-tree", origin.git("write-tree"), "-p", "main", "-m", "long")
+    again = origin.git("commit-tree", "main^{tree}", "-p", long, "-m", "again")
+    origin.git("update-ref", "refs/heads/main", again)
+    done = run_program("--good", long, "--bad", "main", *CHECK, cwd=origin.path)
+    assert done.returncode == 1
+    assert "skip: unknown" in done.stderr
+    assert "whose name takes 300 bytes (nnnnnnnnnnnnnnnnnnnn...), and the disk allows 255" in done.stderr
+
+
 def test_no_password_of_a_remote_that_lacks_objects_is_kept(origin: TestRepository, home: Home) -> None:
     path = clone(origin, "--filter=blob:none", "--no-checkout")
     subprocess.run(
