@@ -45,6 +45,9 @@ _WRITERS = 0x70726563
 _DATABASES = ("sqlite", "postgresql")
 """The databases that a store can be in."""
 
+_LOG_HEADER = 32
+"""The bytes of the header of SQLite's log. https://sqlite.org/fileformat.html#the_write_ahead_log"""
+_LOG_BEGINNINGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _OPEN_FILE_KEY = "opened"
 """The key under which the sessions of a store keep the file that they write to."""
 
@@ -120,7 +123,7 @@ def open_store(url: str) -> sessionmaker[Session]:
                 with FileLock(lock):
                     if not file.exists():
                         _make_file(parsed, file)
-                    _refuse_empty(parsed, file)
+                    _refuse_damage(parsed, file)
                     _migrate(engine)
                 return sessionmaker(
                     engine,
@@ -138,7 +141,7 @@ def read_store(url: str) -> sessionmaker[Session]:
     parsed = _parse_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         _check_is_file(parsed, Path(parsed.database))
-        _refuse_empty(parsed, Path(parsed.database))
+        _refuse_damage(parsed, Path(parsed.database))
         engine = _engine(_read_only_file(parsed, Path(parsed.database)))
     else:
         engine = _engine(parsed).execution_options(postgresql_readonly=True)
@@ -248,12 +251,28 @@ def _make_file(parsed: URL, file: Path) -> None:
             raise
 
 
-def _refuse_empty(parsed: URL, file: Path) -> None:
-    """Raise `StoreError` where the file of a store is empty. Otherwise the loss of its contents would go unnoticed."""
-    if file.is_file() and file.stat().st_size == 0:
+def _refuse_damage(parsed: URL, file: Path) -> None:
+    """Raise `StoreError` where SQLite would take the loss of what a store held for an empty store.
+
+    The file is empty, or the log beside it, which has the newest transactions, begins with other bytes than a log. A
+    power cut leaves zeros there, and only what was not synced is lost then.
+    """
+    if not file.is_file():
+        return
+    if file.stat().st_size == 0:
         raise StoreError(
             f"expected a store at {parsed.render_as_string()}, found a file of 0 bytes: what it held is lost; "
             "put a copy of it there, or remove the file to begin anew"
+        )
+    log = Path(f"{file}-wal")
+    header = b""
+    if log.is_file():
+        with log.open("rb") as opened:
+            header = opened.read(_LOG_HEADER)
+    if len(header) == _LOG_HEADER and any(header) and header[:4] not in _LOG_BEGINNINGS:
+        raise StoreError(
+            f"{log}: expected the log of the store beside it, found other bytes: the newest results are lost; "
+            "put a copy of it there, or remove the file to go on with the older ones"
         )
 
 

@@ -43,6 +43,20 @@ def test_an_empty_file_is_no_new_store(tmp_path: Path) -> None:
     check_store(sqlite_url(file))
 
 
+def test_foreign_bytes_in_place_of_the_log_are_refused(tmp_path: Path) -> None:
+    """SQLite takes such a log as none: a history would be empty without a word."""
+    file, log = tmp_path / "store.db", tmp_path / "store.db-wal"
+    open_store(sqlite_url(file))
+    for header in (b"", bytes(4096)):  # what a power cut leaves
+        log.write_bytes(header)
+        open_store(sqlite_url(file))
+    log.write_bytes(b"foreign " * 512)
+    for look in (open_store, open_to_read):
+        with pytest.raises(StoreError, match=r"store\.db-wal: expected the log of the store beside it"):
+            look(sqlite_url(file))
+    assert log.read_bytes() == b"foreign " * 512
+
+
 @pytest.mark.parametrize("look", [open_store, open_to_read])
 def test_what_is_no_store_is_refused_and_left_as_it_is(tmp_path: Path, look: Callable[[str], object]) -> None:
     foreign = tmp_path / "foreign.db"
