@@ -148,8 +148,13 @@ class Execution:
                     numbers.radius.zero_()
                 tensors[name] = Array(numbers, dtype, tuple(given.shape))
                 arguments.append(tensors[name])
-            else:
+            elif given.numel() == 1:
                 arguments.append(given.item())
+            else:
+                raise MeaningError(
+                    entry.place,
+                    f"expected a scalar for the parameter {parameter.name!r}, found {given.numel()} elements",
+                )
         steps = self._call(entry, tuple(arguments), Frame(entry, {}, Pipes()))
         try:
             for _ in steps:

@@ -23,6 +23,10 @@ from precision_bisect.bisect.ask.ends import BisectLog
 from precision_bisect.bisect.nightly.matrix import load_config
 from precision_bisect.bisect.pages.serve import QueueWriter, SiteServer
 from precision_bisect.bisect.queue_client import check_remote_submission
+from precision_bisect.meaning.dump_reader import read_dump
+from precision_bisect.meaning.execution import Execution
+from precision_bisect.meaning.ir import MeaningError
+from precision_bisect.meaning.memory import CAPACITIES_910B, MemoryExecution
 from precision_bisect.runner.build_output.args_dump import ArgsDump
 from precision_bisect.runner.build_output.directory import KernelConfig, NameMap, TensorFolder
 from precision_bisect.runner.build_output.files import BuildOutputError, Folder
@@ -34,6 +38,7 @@ from precision_bisect.runner.settings import OWN_FILE, read_settings
 from precision_bisect.runner.stack_file import load_stack
 from precision_bisect.store.database import open_store, read_store, sqlite_url
 from precision_bisect.store.queue import TokenJournal
+from tests.meaning.dumps import dump, kernel, load, tensor, tile
 from tests.runner.build_output.build_files import KERNEL_CONFIG, ORCHESTRATION, graph, manifest, record
 
 
@@ -103,6 +108,32 @@ def _orchestration(_folder: Path) -> Reader:
         lambda folder: Orchestration.open(Folder.open(folder, expected="a build"), "sums.cpp"),
         [ORCHESTRATION.encode()],
     )
+
+
+def _passes_dump(_folder: Path) -> Reader:
+    loop = kernel(
+        f"x: {tensor(4, 8)}, y: pl.Out[{tensor(4, 8)}]",
+        "for i in pl.range(0, 4, 1):",
+        f"    t: {tile(1, 8)} = pl.tile.load(x, [i, 0], [1, 8], [1, 8], target_memory=pl.Mem.Vec)",
+        f"    s: {tile(1, 8)} = pl.tile.exp(t)",
+        "    y = pl.tile.store(s, [i, 0], y)",
+        "return y",
+    )
+    memory = kernel(
+        f"x: {tensor(4, 8)}, y: pl.Out[{tensor(4, 8)}]",
+        f"t: {tile(4, 8, at=('mem_vec_0', 0, 128))} = {load('x', [4, 8])}",
+        f"s: {tile(4, 8, at=('mem_vec_0', 128, 128))} = pl.tile.mul(t, t)",
+        "r = pl.tile.store(s, [0, 0], y)",
+        "return r",
+    )
+
+    def read(folder: Path) -> None:
+        program = read_dump(folder / "00_frontend.py")
+        run = MemoryExecution(program, addresses_assigned=True, capacities=CAPACITIES_910B)
+        for execution in (Execution(program), run):
+            execution.run({"x": torch.ones(4, 8), "y": torch.zeros(4, 8)})
+
+    return Reader("00_frontend.py", read, [dump(each).encode() for each in (loop, memory)], (MeaningError,))
 
 
 _TENSORS = (torch.arange(24.0).reshape(4, 6)[1:, ::2], torch.tensor(True), torch.ones(3).bfloat16())
@@ -319,6 +350,7 @@ READERS: Mapping[str, Opening] = {
             "name_map": _name_map,
             "kernel_config": _kernel_config,
             "orchestration": _orchestration,
+            "passes_dump": _passes_dump,
             "torch_file": _torch_file,
             "state_dict": _state_dict,
             "npy": _npy,
