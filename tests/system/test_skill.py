@@ -112,9 +112,11 @@ def test_an_agent_names_the_culprit_of_a_demo_stack(
     assert any(quoted in line.lower() for line in claim.said["evidence"]), claim.said["evidence"]
 
 
-@pytest.mark.long
-def test_an_agent_names_nobody_where_nothing_broke(make: Callable[..., DemoStack]) -> None:
-    claim = ask_stack(make(Scenario.QUIET))
+def test_an_agent_names_nobody_where_nothing_broke(tmp_path: Path) -> None:
+    repository = TestRepository(tmp_path / "tool")
+    commits = [repository.commit(f"commit {place}", {"place": str(place)}) for place in range(3)]
+    environment = {**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")}
+    claim = ask(repository.path, environment, GOOD=commits[0], BAD="main", QUESTION="-- cat place")
     assert "Both ends do the same." in conclusion(claim)
     assert claim.said.keys() == {"outcome", "message"}
 

@@ -23,7 +23,7 @@ from tests.runner.compare.folder_pairs import (
 )
 from tests.support.quick import quick_first
 
-SEEDS = 500
+SEEDS = 150
 _BLOCK = 10
 _SEVERITY = (LEFT_OUT, EQUAL, UNKNOWN, DIFFERENT)
 

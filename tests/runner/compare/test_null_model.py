@@ -5,7 +5,7 @@ import pytest
 from benchmarks.tensors.null_model import ALLOWED, count_alarms
 from precision_bisect.runner.tensor import DType
 
-DRAWS = 2_000
+DRAWS = 500
 """The benchmark makes ten thousand, which takes twenty minutes."""
 QUICK_DRAWS = 44
 """One of each kind of values and of differences."""
