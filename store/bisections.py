@@ -51,9 +51,13 @@ from .vocabulary import (
 )
 
 _MOST_RUNS = 10_000
+"""Rates are learned from this many of the newest nightly runs. The rows of a night of years would fill the memory."""
 _READ_BATCH = 1_000
+"""The database hands over this many rows at a time, so that runs of other repositories do not fill the memory."""
 _MOST_BISECTIONS = 200
+"""Rates are learned from this many of the newest bisections. Older ones say little about today's cases."""
 _MOST_ALIKE = 50
+"""This many of the newest bisections with one failing end are compared with a new one. Each brings its starts along."""
 
 
 @dataclass(frozen=True, kw_only=True)

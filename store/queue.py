@@ -243,8 +243,11 @@ _SIGNAL_BASE = 128
 """An exit code above this one means that a command was interrupted or killed. A shell adds the signal's number."""
 
 _ERROR = 1
+"""The exit code of a submission that ends because its workers were lost."""
 _MAX_LOST_WORKERS = 3
+"""A submission that has lost this many workers ends with an error. It may itself be what kills them."""
 _LONGEST_LEASE = timedelta(minutes=5)
+"""No worker gets a lease longer than this. A lease that ends later was given before the clock was set back."""
 _ANOTHER_HOME = "it has begun in another $PRECISION_BISECT_HOME, whose workers alone can go on with it"
 _RECENT = timedelta(days=1)
 """A fair share counts the work of this period. What a user had last week is no reason to wait."""
@@ -253,6 +256,7 @@ _RECENT = timedelta(days=1)
 _MAX_WORDS_BYTES = 1 << 16
 """The bound on the bytes of all words. It is below what any system accepts as a command."""
 _MAX_PATH_LENGTH = 4096
+"""The longest path of a folder, in characters. It is Linux's own limit, `PATH_MAX`."""
 
 
 def _check_printable(text: str) -> str:
@@ -596,6 +600,7 @@ def _used(session: Session, moment: datetime) -> dict[str, list[float]]:
 
 
 _BYTES = 32
+"""A token has this many random bytes. At 256 bits nobody can guess one."""
 
 
 class TokenJournal:
