@@ -202,6 +202,8 @@ def _say(text: str) -> None:
 
 
 _TIMEOUT = 600.0
+"""A run of a build is stopped after this many seconds, where the user gave no limit. A hung run must not last for
+ever."""
 
 Say = Callable[[str], None]
 

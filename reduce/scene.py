@@ -274,6 +274,7 @@ def _differing_tensors(ours: TensorFolder, theirs: TensorFolder) -> list[str]:
 
 
 _MAX_NOT_COMPARED = 20
+"""At most this many tensors that could not be compared are listed. A broken dump has thousands."""
 _EXACT = Tolerance()
 
 
@@ -535,6 +536,7 @@ def _entries(divergent: _Divergent, tolerance: Tolerance) -> Iterator[FirstDiver
 _DUMP_EVERYTHING = "2"
 """The level at which the runtime dumps every argument of every task."""
 _HELP_TIMEOUT = 120.0
+"""A case's `--help` is stopped after this many seconds. It may import a large library first, and must not hang."""
 _NOT_NAME_CHARACTER = re.compile(r"[^\w.-]")
 
 

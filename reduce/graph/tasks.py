@@ -154,6 +154,8 @@ _MOST_PAIRS = 250_000
 """At most this many pairs of tasks are compared one by one. Larger stretches are matched by kernels and shapes alone.
 """
 _SAME_KERNEL_WEIGHT = 4.0
+"""Equal kernels weigh this much in a pair of tasks. Equal shapes and equal arguments weigh at most 1 each, so kernels
+decide."""
 
 
 @dataclass(frozen=True, kw_only=True)

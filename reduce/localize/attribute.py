@@ -220,8 +220,9 @@ class Attributor(Protocol):
 
 
 _MOST_TASKS = 16
+"""At most this many other tasks of the kernel are run, the nearest first, because each more costs time."""
 _MOST_BYTES = 64 << 20
-"""The nearest other tasks of the kernel are run: at most `_MOST_TASKS` of them, and at most this many bytes."""
+"""The tensors of these tasks take at most this many bytes."""
 _MAX_BUFFER_BYTES = 1 << 29
 """The buffers of these tasks take at most this many bytes. Each task has its own; those of a single task may be larger.
 """
@@ -404,6 +405,7 @@ def _patterns(actual: TensorView, expected: TensorView) -> tuple[Pattern, ...]:
 
 
 _SEED = 2026
+"""The seed of the perturbation. A fixed one makes the same input give the same answer again."""
 _LARGEST = {
     DType.FLOAT64: 0x7FEFFFFFFFFFFFFF,
     DType.FLOAT32: 0x7F7FFFFF,

@@ -59,9 +59,13 @@ from .localization_text import page
 from .reference import ExpectedValues
 
 _MOST_ROWS = 8
+"""The document names at most this many runs of rows or columns. A reader sees where a failure lies from a few."""
 _MOST_DIFFERENCES = 40
+"""The document holds at most this many differences of a cause. Unlike builds may differ in thousands of places."""
 _MOST_LINES = 12
+"""The document quotes at most this many lines of a difference between sources. The sources hold the rest."""
 _MOST_NAMED = 6
+"""A sentence names at most this many tasks or lines, so that it stays readable. It counts the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,6 +406,7 @@ def _number(value: float | bool | None) -> str:
 
 
 _FIRST_ROWS = 10
+"""The document lists this many of the first rows that differ. Their number is given beside them."""
 _HEAT_HEIGHT, _HEAT_WIDTH = 32, 48
 """A heat map has at most this many blocks in each direction, so that each of them can be seen on a page."""
 

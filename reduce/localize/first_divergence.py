@@ -154,6 +154,7 @@ def _tasks_to_separate(observations: Observations, suspects: Mask, budget: int) 
 
 
 _WORD = 16
+"""Sets of tasks are read in words of this many bits. A table of 2^16 entries counts the ones of each."""
 _ONES = np.array([number.bit_count() for number in range(1 << _WORD)], np.uint8)
 """The number of ones in each word. Only numpy 2 and later count them."""
 

@@ -196,6 +196,7 @@ def _bits(values: Storage) -> Storage:
 
 
 _MOST_OWNERS = 3
+"""A sentence names at most this many owners of memory and counts the rest, so that it stays readable."""
 
 
 @dataclass(frozen=True)
@@ -365,10 +366,13 @@ def nearest_argument(alone: IsolatedTask, buffer_number: int, positions: Positio
 
 
 _MOST_TENSORS = 24
+"""The tasks that are run at a time have at most this many tensors. A failed batch is halved, so a larger one costs
+more."""
 _MOST_BYTES = 64 << 20
 """The tasks that are run at a time take at most this many bytes."""
 
 _ATTEMPTS = 3
+"""A dump is tried this many times. A build that writes where it should not may crash in one run only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -635,6 +639,7 @@ def _examine_build(request: FootprintRequest) -> Steps[Footprints]:
 
 
 _MOST_SHOWN = 8
+"""The terminal shows at most this many tasks that were not examined, and counts the rest."""
 
 
 def footprint_lines(footprint: TaskFootprint) -> Iterator[str]:
@@ -674,6 +679,7 @@ def print_footprints(footprints: Footprints, line: SummaryLines) -> None:
 
 
 _MOST_NAMED = 3
+"""A sentence names at most this many writers or writes, the most telling first."""
 
 
 def writers_into(found: Sequence[TaskFootprint], victim: KernelTask) -> str:

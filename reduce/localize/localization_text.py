@@ -35,7 +35,9 @@ from ...store.vocabulary import percent, plural
 from ..graph.tasks import TaskList
 
 _MAX_ITEMS = 4
+"""The terminal shows at most this many causes, and this many outputs of a failure, so that they fit on a screen."""
 _MOST_LINES = 6
+"""The terminal shows at most this many lines of a cause. The document holds all of them."""
 
 
 def print_causes(divergence: Divergence, line: SummaryLines) -> None:
@@ -258,6 +260,7 @@ def _error(error: float | None) -> float | None:
 
 
 _SHOWN = 8
+"""The terminal shows at most this many groups of first divergences, and this many positions in each."""
 
 
 def print_summary(divergence: Divergence, line: SummaryLines) -> None:

@@ -93,6 +93,7 @@ def passes_for_rate(rate: float) -> int:
 
 UNDER_LOAD = "under load"
 _REPEATS = 3
+"""Each order is run this many times at first. Only those that look decisive are run again to confirm them."""
 REPEATS_TO_CONFIRM = 4
 """This many fresh runs under each of two orders confirm that the order decides.
 

@@ -30,6 +30,7 @@ from ...runner.stack import Stack, fill
 
 _FILE = "tolerance.json"
 _MAX_TOLERANCE_BYTES = 1 << 12
+"""A larger file of tolerances is not read. It holds two numbers, and a run under test may have written it."""
 
 
 def read_tolerance(outputs: Path) -> Tolerance | None:

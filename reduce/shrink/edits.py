@@ -333,6 +333,8 @@ def _plain_alternatives(name: str, best: Candidate) -> Sequence[Candidate]:
 
 
 _TILES = (8, 16, 32, 64)
+"""The sizes of tiles in elements. Shapes shrink to sizes with the same remainder, because faults often lie in the last
+tile."""
 
 
 @dataclass(frozen=True)

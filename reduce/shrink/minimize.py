@@ -423,6 +423,7 @@ def _entropy(p: Floats) -> Floats:
 
 
 GROUP_COUNT = 4
+"""The suspects are split in this many groups. A larger number finds a lone task in smaller candidates but more runs."""
 MIN_SUSPECT_SHARE = 0.2
 """The minimum share of suspects left. Below it, the search no longer assumes that a lone task is at fault."""
 

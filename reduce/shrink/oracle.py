@@ -635,6 +635,7 @@ SCRIPT_CONTRACT = (
     "0 interesting, 1 not, 125 cannot tell, 101 keep a copy but go on"
 )
 KEEP = 101
+"""A script says with this exit code that a copy of the candidate is kept and that the search goes on."""
 _OUTCOMES = {0: Answer.INTERESTING, 1: Answer.NOT, 125: Answer.INVALID, KEEP: Answer.NOT}
 
 

@@ -277,6 +277,7 @@ class CheckScript:
 
 
 _MAX_WORST_ROWS = 5
+"""A reproducer lists at most this many of the worst rows. A reader starts with one of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
