@@ -50,8 +50,11 @@ FOUND, NOTHING_WRONG, UNDECIDED = 0, 3, 6
 Shown = TypeVar("Shown", CheckEvidence, Ladder, FirstDifference)
 
 _MOST_COLUMNS = 80
+"""The text has at most this many columns. It fits a terminal of the usual width, and a log."""
 _INDENT = 9
+"""Labels take this many columns. The longest one and a space fit into them."""
 _PARAMETER_NAMES = 8
+"""An error names at most this many parameters of a kernel, so that it stays one sentence."""
 _MARKS = {State.RIGHT: "+", State.WRONG: "x", State.NOT_EXECUTED: "?"}
 _MEMORY_MARK = "m"
 _ANNOTATION = re.compile(r"(\s*\w+): pl\.\S.*? = ")

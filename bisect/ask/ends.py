@@ -652,6 +652,7 @@ def skip_notices(request: BisectRequest) -> list[str]:
 _WORD = re.compile(r"\w+")
 _FILE = re.compile(r"/[^\s'\";|&<>()]+")
 _LARGEST_SCRIPT = 1 << 20
+"""A larger file of the command, in bytes, is not searched for revisions. It is data, or a program."""
 
 
 def find_variables(request: BisectRequest, workspace: Workspace, home: Home) -> InheritedVariables:

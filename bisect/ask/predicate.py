@@ -52,6 +52,7 @@ _WRAPPERS_WITH_ARGUMENT = ("taskset", "timeout")
 """The wrappers that take one argument of their own before the command."""
 _TEST_RUNNERS = ("pytest", "py.test")
 _LONGEST_FIRST_LINE = 256
+"""At most this many bytes of a script's first line are read. Linux reads as many to find the interpreter."""
 _UNSAFE_CHARACTERS = re.compile("[^A-Za-z0-9_-]+")
 _CODE_OPTION = re.compile(r"-[a-zA-Z]*c|-m")
 _EVAL_OPTION = re.compile(r"-[a-z]*[eE]|-p|--eval|--print")

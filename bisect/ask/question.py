@@ -55,6 +55,7 @@ _PRIOR_STRENGTH = 4.0
 """The previous level counts as this many cases or faults, so that a few measured ones do not outweigh it at once."""
 
 _FITTING_ROUNDS = 20
+"""The rows and columns of the rates are scaled in turn this many times. Fewer rounds leave the two shares inexact."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,7 +106,9 @@ class EnvironmentWatch:
 
 
 _LEAST_TIMEOUT = 60.0
+"""A run has at least this many seconds. The ends of a short case say little about a busy machine."""
 _TIMES_THE_ENDS = 10
+"""A run may take this many times as long as the longest run at an end. After that it counts as a hang."""
 
 
 def judge_failure(

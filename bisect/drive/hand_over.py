@@ -77,6 +77,7 @@ from ..report.report_builder import (
 
 _LOG = "localize.log.gz"
 _NO_DIVERGENCE_CODE = 3
+"""The exit code with which a localization says that nothing diverges."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +162,9 @@ def build_with_passes(prober: Prober, request: ProbeRequest, verdict: Verdict | 
 
 
 _LEAST_TIMEOUT = 60.0
+"""A further run has at least this many seconds, because a dump makes a short run slower."""
 _TIMES_THE_RUN = 10
+"""A further run may take this many times as long as the probe's own. It also dumps tensors."""
 
 
 def record_builds(sessions: sessionmaker[Session], name: str, home: Home) -> None:
@@ -496,8 +499,11 @@ def describe_comparison(culprit: str, parent: str, run_before: Sequence[str]) ->
 
 _PREFIX = "PRECISION_BISECT_"
 _TIMEOUT = 60.0
+"""A hook is stopped after this many seconds, so that a hanging one does not hold the bisection."""
 _NOT_STARTED = 127
+"""The exit code for a hook that cannot start, as shells have it."""
 _TIMED_OUT = 124
+"""The exit code for a hook that took too long, as `timeout` has it."""
 
 
 def check_hook(command: Sequence[str], *, asked: str) -> None:

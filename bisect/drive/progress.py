@@ -73,6 +73,7 @@ from ..search.hypotheses import GOOD_END
 from ..search.posterior import Posterior
 
 _MAX_STEPS = 400
+"""A dry run ends after this many steps. A search that never settles must not keep the user waiting."""
 _DRY_RUN_CONTEXT = Context()
 _COUNTED_PHASES = (Phase.ENDPOINT, Phase.SEARCH, Phase.CONFIRM)
 
@@ -157,6 +158,7 @@ def _follows_culprit(question: HistoryQuestion) -> bool:
 
 
 _REPORTED_RATE = 0.5
+"""The notice about an unexpected end says how many runs exclude an event of this rate."""
 
 
 def wait_limit(bisection: Bisection, wanted: Judgement) -> int | None:
@@ -693,6 +695,7 @@ def _marks(contents: Sequence[str | None], known: BisectionKnowledge, running: s
 
 
 _INDENT_COLUMNS = 8
+"""Lines below a run's own are indented by this many columns."""
 
 
 @dataclass

@@ -296,12 +296,14 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
 
 
 _SHORT = 12
+"""Messages show this many digits of a commit's id. They are unique in any real repository."""
 _MANY_ALIKE = 20
 """A message that names no commit mentions a row of equal outcomes from this length on. A shorter row is nothing
 unusual."""
 
 _HOW_TO_TEST = "; --cherry-pick, --overlay and --adapt make commits testable"
 _HALF = 0.5
+"""The answer says how likely no commit is to blame where the suspects together have less than this probability."""
 _WHY = {
     "nothing tells": "no further run tells them apart for what it costs",
     "bound": "as many runs were made as the search may take",

@@ -31,6 +31,8 @@ from .probes import ProbeTimes, slot_build
 from .runs import ProbeLog
 
 _LEAST_SUSPICION = 1e-6
+"""A candidate that is less probable than this is not listed as a suspect. Almost every candidate keeps a trace of
+belief."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,6 +95,7 @@ class ExpectedGain:
 
 
 _LEAST_SECONDS = 0.01
+"""A run costs at least this many seconds. Costs are divided by it, and a clock may measure 0."""
 
 
 @dataclass(frozen=True)

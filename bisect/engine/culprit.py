@@ -62,6 +62,7 @@ from .runs import BisectionKnowledge, Notice, RangeEvidence
 from .target_judgement import await_probe, judge_target
 
 _SHORT = 12
+"""Advice shows this many digits of a commit's id. They are unique in any real repository."""
 
 
 def blame(

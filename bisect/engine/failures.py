@@ -28,8 +28,11 @@ from .probes import FinishedProbe, Target
 from .runs import BisectionKnowledge, ProbeLog, failing_end
 
 _LEAST_WIDTH = 1.0
+"""The least width of a scale, in powers of ten. Unrelated commits reorder sums, which changes an error a little."""
 _SPREADS = 3.0
+"""The width is this many times the largest distance of the bad end's own runs from their median."""
 _SMALLEST = 1e-300
+"""A smaller error counts as this one, because 0 has no logarithm."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,6 +80,7 @@ _DECISION_ODDS = 99.0
 """A parent counts as passing or failing at these odds, which are those of 99 %."""
 
 _MOST_RUNS = 24
+"""A content that has told nothing after this many runs is skipped. A bad end that passes is waited for as many."""
 _LEAST_RATE = 0.01
 """The least distance of a rate from 0 and from 1, since no rate is surely 0 or 1."""
 

@@ -25,6 +25,7 @@ from ..search.graph import Ancestry, CommitGraph, Floats, Window
 from ..search.hypotheses import GOOD_END
 
 _GOOD_SIDE = -1
+"""The place of commits whose content is that of the good end. Nodes are numbered from 0."""
 _BACK = -1
 """The place of a walk's step back."""
 _REVERT = re.compile(r'Revert "(.*)"')

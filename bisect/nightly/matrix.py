@@ -190,6 +190,7 @@ class Limits:
 
 
 _MAX_EVIDENCE_LINES = 20
+"""A run of the matrix keeps at most this many lines of evidence, because a store holds years of nights."""
 _PIP_HINT = re.compile(r"\s*(?:(?:hint|note): |╰─> See above)")
 """Lines that pip prints last where a build fails. The cause stands before them."""
 

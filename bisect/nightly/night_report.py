@@ -459,7 +459,9 @@ _STYLES = {
     CaseStatus.UNTESTED: "yellow",
 }
 _MAX_CASES = 5
+"""The terminal names at most this many cases without a result. It counts the rest."""
 _MAX_TEXT_LENGTH = 300
+"""The terminal shows at most this many characters of a name. A case's name can be as long as its parameters."""
 
 
 def say(console: Console, text: Text, *, indent: int = 0) -> None:

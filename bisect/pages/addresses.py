@@ -8,7 +8,9 @@ import re
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _MAX_READABLE_LENGTH = 48
+"""An address keeps this many characters of a name. With the digest it stays below the 255 bytes of a file name."""
 _DIGEST_LENGTH = 10
+"""An address has this many digits of a digest. With 40 bits, two names of one site do not meet by chance."""
 
 INDEX = "index.html"
 BISECTIONS = "bisections.html"

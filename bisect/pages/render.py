@@ -221,6 +221,7 @@ def _tone(outcome: str) -> str:
 
 
 _MAX_CURVES = 6
+"""A page shows at most this many curves, those that move most. More would hide the one that matters."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,7 @@ from .views import (
 
 _HTML = "text/html; charset=utf-8"
 _MAX_INDEX_BISECTIONS = 12
+"""The start page lists this many of the newest bisections, and links to all."""
 _MAX_RUNS = 300
 """The table of runs shows this many rows at most, so that a browser can draw it. `history` prints all runs."""
 

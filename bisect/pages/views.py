@@ -216,6 +216,8 @@ def _pins(outer: SearchedRange, pinned: str, culprit: str) -> dict[bool, str]:
 
 
 _MAX_RUNS = 200
+"""The page of a commit lists this many of its newest runs of each kind. A release that many nights use has
+thousands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -442,6 +444,7 @@ _REDUCED = Path("reduced")
 _RESULT_LINK = "result"
 """The link to the newest version in a reduction's folder."""
 _MAX_PAGE_BYTES = 16 << 20
+"""A larger page of a task graph, in bytes, is not served. The server reads it as a whole."""
 _MAX_ARCHIVE_BYTES = 64 << 20
 """The most bytes of an archive, because a page is made in memory."""
 _MAX_ARCHIVE_ENTRIES = 2000

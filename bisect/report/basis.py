@@ -408,6 +408,7 @@ def _is_process_alive(drive: DriveRow) -> bool | None:
 
 
 _SHORT_ID_LENGTH = 12
+"""A report's notes show this many digits of a commit's id. They are unique in any real repository."""
 _ASSUMPTION = (
     "The confidence assumes that one change, or two, explains the failures, and that nothing but the commits changed "
     "between the runs."

@@ -201,6 +201,7 @@ _MAX_LINE_LENGTH = 300
 """A line shows this many characters at most, so that a page stays readable. report.json has the whole line."""
 
 _DIFFSTAT_WIDTH = 100
+"""A diffstat has this many columns. A wider block scrolls sideways on a code host's page."""
 _MAX_ENTRIES = 50
 """A list shows this many entries at most, so that a page stays readable. report.json has all of them."""
 

@@ -380,6 +380,7 @@ def _perturbation(
 
 _DISTRIBUTION = "precision-bisect"
 _MOST_HUNKS = 4
+"""A report quotes this many hunks of a culprit, the nearest to the failure first. The whole diff is in git."""
 
 
 def build_report(session: Session, name: str) -> Report:

@@ -209,8 +209,11 @@ def _record(outcomes: dict[int, Outcome], observation: Observation) -> None:
 
 
 _MOST = 8.0
+"""The commit whose paths fit best weighs this many times as much as one that shares no word. Words are a hint, no
+proof."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+[a-z]+")
 _LEAST_LETTERS = 3
+"""Shorter words do not count: two letters occur in too many paths."""
 
 
 def prior_weights(files: Sequence[Iterable[str]], near: Iterable[str]) -> Floats | None:
@@ -313,6 +316,7 @@ def information_gain(graph: CommitGraph, belief: Belief) -> Floats:
 
 
 _LEAST_MASS = 1e-3
+"""Combinations of outcomes that are less probable than this are left out. Their number doubles with each run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,10 +459,12 @@ _TWO_CAUSES_FACTOR = 0.05
 """Two causes are less likely than one by this factor."""
 
 _MOST_LAYERS_OF_EITHER = 2
+"""Two causes have at most this many layers each. Larger pairs are many, and nearly impossible."""
 _COUPLING_CHANCE = 0.1
 """One layer's new version is assumed to fail with another one's old version with this chance."""
 
 _MOST_COUPLED = 2
+"""At most this many pairs of layers are assumed not to work together. Each more multiplies the explanations."""
 _LUCK_CHANCE = 0.1
 """Cells cannot be tested for reasons of their own with this chance. Couplings do not explain these."""
 

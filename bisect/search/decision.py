@@ -28,9 +28,14 @@ from .hypotheses import GOOD_END
 from .posterior import Posterior, is_compared_in_one_place, next_comparison_runs
 
 _FACTOR = 4.0
+"""A search may take this many times the runs of an ideal one. A smaller factor ends searches that would find the
+culprit."""
 _EXTRA_RUNS = 20.0
+"""A search may take this many runs more, because few runs scatter widely around their mean."""
 _MAX_RUNS = 1000
+"""No search takes more runs than this, however close the rates are. It would never end within a user's patience."""
 _LEAST_CAPACITY = 0.01
+"""A run is assumed to tell at least this many bits. With almost equal rates the quotient would leave all bounds."""
 _LONGEST_WAIT_FOR_FAILURE = 100.0
 """The most runs expected until an end fails that should. A search of a failure as rare takes several times as many."""
 _LONGEST_WAIT_FOR_PASS = 20.0
@@ -138,6 +143,7 @@ Decision: TypeAlias = (
 )
 
 _LEAST_INFORMATION = 1e-9
+"""Information in bits is not divided by less than this, because no run may tell anything."""
 _LEAST_SHARE = 0.2
 """A run that tells a smaller part than this of what the best one tells is not made, however cheap. Reruns of a commit
 whose outcome may be its own are cheap and tell less and less."""
@@ -145,7 +151,10 @@ _EACH_SIDE = 3
 """This many runs must fail, and as many must pass, before a culprit is named, so that one flaky run cannot decide."""
 
 _OTHER_LINE_WORTH = 0.1
+"""A run of a commit that is not comparable with the only suspect counts this much of its information."""
 _NEARLY_ALL = 0.999
+"""Commits that hold this share of the belief are grouped. The rest count one by one, as they hardly change the
+entropy."""
 _MAX_GROUPED_COMMITS = 10_000
 """The most commits beyond an untestable stretch that are compared to find those that no test can tell apart. Their sets
 of ancestors take n^2 / 8 bytes."""
@@ -326,6 +335,7 @@ def entropy_left(posterior: Posterior) -> float:
 
 
 _LEAST_BITS = 0.01
+"""A run is assumed to tell at least this many bits, so that the number of runs expected stays finite."""
 
 
 def expected_bits(posterior: Posterior) -> Floats:
@@ -366,7 +376,10 @@ def runs_expected(posterior: Posterior, *, confidence: float) -> tuple[float, fl
 _WORTHLESS = 0.05
 """A run that tells less than this part of what the best run tells is not started, or cancelled."""
 _EXCHANGES = 2
+"""Each chosen commit is exchanged this many times for a better one. Two rounds turn a half and a quarter into
+thirds."""
 _CONSIDERED = 128
+"""The most commits among which a batch is chosen. A choice among all takes time in proportion to the range."""
 
 
 def next_runs(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NO_PARENT = -1
+"""The base of a commit that has no parent. Commits are numbered from 0."""
 
 
 class Ancestry:

@@ -216,7 +216,9 @@ def _log_likelihood(chance: Floats, fails: Floats, passes: Floats) -> Floats:
 
 
 _ANOTHER_LINE = 0.3
+"""The prior chance of a second change that nothing fixed before the end of the range."""
 _BROKEN_BEFORE = 0.03
+"""The prior chance of a second change that a later commit fixed."""
 _REVERTED, _BROUGHT_BACK = 0.3, 0.1
 """The chance that one of the regions between a commit and its undoing in which something failed holds further bad
 commits. The first holds where the undoing says so. The second holds where it only brings a file back to what it was."""
@@ -225,6 +227,8 @@ _MOST = 96
 every step."""
 
 _MOST_CULPRITS = 32
+"""Hypotheses of two changes begin at this many culprits, those that explain most runs alone. Each pairs with each
+region."""
 _WORSE = 5.0
 """Hypotheses that explain this many commits fewer than the best one are left out: their posterior is almost nothing."""
 
@@ -323,6 +327,7 @@ def _merge_regions(*parts: tuple[Mask, Floats]) -> tuple[Mask, Floats]:
 
 
 _TINY = 1e-30
+"""Smaller weights become 0. Beside the others, float64 rounds them away."""
 _UNLIKELY = 1e-7
 """Hypotheses that are less probable than this do not count in what reruns would show."""
 

@@ -27,7 +27,11 @@ from .graph import Floats
 IMPOSSIBLE = -1e4
 """A finite number in place of the logarithm of 0. Sums of it stay finite."""
 _CULPRIT_OWN_FACTOR = 0.03
+"""A culprit's outcome, or its parent's, is its own this many times as often as another commit's. No search could find a
+culprit that hides."""
 _OWN_SHAPE = 0.2
+"""The shape b of the Beta distribution of an outcome that is a commit's own. At 0.2 it is mostly the same in each
+run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,14 +94,17 @@ def _beta_binomial(fails: float, passes: float, rate: float, concentration: floa
     )
 
 
-# Gauss-Chebyshev nodes: with this many, integrals over Beta(1/2, 1/2) are exact up to 127 runs of each kind.
 _NODES = 64
+"""The number of Gauss-Chebyshev nodes. With 64, integrals over Beta(1/2, 1/2) are exact up to 127 runs of each kind."""
 _BOTH_DETERMINISTIC = 0.6
+"""The prior weight of the case that good commits never fail and bad ones always do."""
 _GOOD_NEVER_FAILS = 0.2
+"""The prior weight of the case that good commits never fail, and bad ones fail at an unknown rate."""
 _BAD_ALWAYS_FAILS = 0.08
-"""The prior weights of three cases: rates 0 and 1; a = 0 with r unknown; r = 1 with a unknown. Otherwise both rates are
-unknown."""
+"""The prior weight of the case that bad commits always fail, and good ones at an unknown rate. In the remaining case
+both rates are unknown."""
 _SELDOM_DETERMINISTIC = 0.2
+"""The chance that a rate is 0 or 1 for runs that must not decide too early. A high one trusts the first runs."""
 _MODELS = (
     (OutcomeModel(), 0.9),
     (OutcomeModel(own=0.25), 0.08),

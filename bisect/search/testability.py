@@ -136,7 +136,9 @@ _EXCEPTION = 0.03
 """A commit is an exception to what the line, or the version, tells of it with this chance."""
 
 _FILE_SHARES = (0.15, 0.35, 0.6)
+"""The shares of a file's versions that may be untestable. Each is one model, and the runs decide between them."""
 _LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""How many neighbouring versions of a file may be untestable together. Each length is one model."""
 
 
 _STAYS_BROKEN = 0.97
@@ -256,15 +258,18 @@ def _nearness_explanations(graph: CommitGraph, tried: Mapping[int, bool]) -> Ite
         yield log(_NEARNESS / len(lines)) + evidence, 1 - model.testable_given_both(near)
 
 
-# The shares of untestable commits. The lengths of stretches, in commits, go from where stepping out of one pays to a
-# quarter of the range. Where few are enough, they double. No stretches at all are as likely as three lengths.
 _SHARES = (0.05, 0.15, 0.35)
+"""The shares of commits that may be untestable. Each is one model, and the runs decide between them."""
 _SHORTEST, _MOST_LENGTHS = 8, 6
+"""The shortest stretch, in commits, and the most lengths. They go from where stepping out of one pays to a quarter of
+the range. Where few are enough, they double."""
 _INDEPENDENT = 3.0
+"""The prior weight of untestable commits that do not come in stretches. It is that of three lengths."""
 _MOST_CAUSES = 12
-# A commit is given up untried once its chance of being untestable reaches the first number, and the tried commits like
-# it reach the second.
+"""At most this many causes of skips are followed, those met most often. Each costs time in every step."""
 _GIVEN_UP, _TRIED = 0.95, 3
+"""A commit is given up untried once its chance of being untestable reaches the first number. As many tried commits as
+the second number must be like it."""
 
 
 def skip_probability(
