@@ -26,6 +26,7 @@ from .errors import UsageError
 MAX_SECONDS = 3650 * 86400.0
 """The longest time in seconds that an option accepts: ten years. Every clock and every wait can handle it."""
 _LARGEST_COUNT = 2**31 - 1
+"""The largest count that an option accepts without a limit of its own. It fits into 32 bits with a sign."""
 
 
 class NumberType(click.FloatRange):

@@ -60,7 +60,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _END_OF_NAME = re.compile(r"[~^:@]")
 """Where the name of a branch or tag ends in a revision, such as `main~3`."""
 _LONGEST_COMPLAINT = 300
+"""An error shows this many characters of what git printed. Git may list every file of a checkout."""
 _NO_MATCH = 1
+"""The exit code of `git grep` and `git config` where nothing matches."""
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
 _NOT_FOUND = 127
 """The exit code of `env` where there is no git."""

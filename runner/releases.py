@@ -25,6 +25,7 @@ from .git import GitRepository, inherited_environment
 from .stack import Releases, Stack, Version
 
 _LIST_TIMEOUT = 120
+"""A command that lists versions is stopped after this many seconds. It may wait for a server."""
 _KNOWN = "releases.json"
 _WHO = f"{MAKER} <{MAKER_EMAIL}>"
 _VERSION = TypeAdapter(Version)

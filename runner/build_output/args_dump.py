@@ -67,6 +67,8 @@ def format_task_id(task_id: int) -> str:
 
 
 MOST_DIMENSIONS = 16
+"""The most dimensions of a tensor in a dump. The runtime's own tensors have fewer, and a broken file claims any
+number."""
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Extents = Annotated[list[Int64], msgspec.Meta(max_length=MOST_DIMENSIONS)]
@@ -305,7 +307,9 @@ MOST_BYTES = 2 * 2**30
 """The largest manifest that is read, in bytes. It holds about six million records."""
 
 _MOST_HEADER_BYTES = 2**20
+"""The part of a manifest before its records, and the part after them, take at most this many bytes."""
 _CHUNK_BYTES = 2**20
+"""Records are decoded from this many bytes at a time, so that a large manifest does not fill the memory."""
 
 _ARRAY = re.compile(rb'"(args|tensors)"\s*:\s*\[')
 _SEPARATOR = re.compile(rb"\s*+,")

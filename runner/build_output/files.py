@@ -77,6 +77,7 @@ _HEAD_BYTES = 4096
 """`is_text` decides by this many bytes at the start of a file."""
 
 _CHUNK = 2**20
+"""Files are read and compared in pieces of this many bytes. Smaller ones cost calls, larger ones memory."""
 MOST_ENTRIES = 200_000
 """The most files and folders below one folder. Links inside of it can make a few look like any number."""
 
@@ -472,7 +473,9 @@ def json_reader(kind: type[Record]) -> Callable[[bytes], Record]:
 
 
 MOST_DEPTH = 64
+"""Expressions may nest this deep. Deeper ones would exhaust Python's stack, as a hostile file may intend."""
 _LARGEST_NUMBER = 2**63 - 1
+"""The largest integer that is read. Tables hold 64 bits with a sign."""
 
 
 class NotUnderstoodError(ValueError):

@@ -304,6 +304,7 @@ class ScalarBinding:
 
 
 NO_KERNEL = -1
+"""The id that stands for no kernel, as the runtime's `INVALID_KERNEL_ID`."""
 
 
 @dataclass(frozen=True)
@@ -744,6 +745,8 @@ def _is_scope_guard(node: Node) -> bool:
 
 
 MOST_BYTES = 2 * 2**20
+"""The largest orchestration source that is read, in bytes. It becomes a syntax tree, which takes many times its
+size."""
 ENTRY_FUNCTION = "aicpu_orchestration_entry"
 ENTRY_PREFIX = "ext_"
 """Generated code puts it before the names of entry arguments."""

@@ -55,6 +55,8 @@ its file.
 """
 
 _MOST_HEADER = 10_000
+"""At most this many bytes of an array's header are read. It is numpy's own limit, against headers that claim any
+length."""
 _NUMPY = "an array saved by numpy.save"
 _MAX_ITEMSIZE = {"f": 8, "c": 16}
 """The most bytes that a compared element may have, by numpy's kind of its type."""
@@ -461,6 +463,7 @@ MOST_ENTRIES = 100_000
 """The most tensors and values of one file. A list that holds itself many times has any number."""
 
 _MOST_DEPTH = 16
+"""Lists and dictionaries of tensors may nest this deep. A list may hold itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

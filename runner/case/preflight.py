@@ -100,6 +100,7 @@ def _handles_missing_module(handler: ast.ExceptHandler) -> bool:
 
 
 _MOST_FILES = 400
+"""The check follows the imports of a case through at most this many files. It has to be quicker than a run."""
 _MODULE = (".py", ".pyi", ".so", ".pyx", ".pyd")
 _INSTALLED = ("", "python", "src")
 """The folders of a repository whose packages a step installs as they are."""
@@ -457,6 +458,8 @@ def add_harness(stack: Stack) -> Stack:
 
 
 _LONGEST_VALUE = 40
+"""A change of values is shown on one line up to this many characters each. Longer ones are only said to have
+changed."""
 
 Place = tuple[str, int]
 """A part's name, and its index among the parts of that name."""

@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import Any, cast
 
 SCHEMA_VERSION = 1
+"""The version of the outcome's form. A reader refuses a version that it does not know."""
 MAX_TEXT = 1 << 14
 """A text of the outcome has at most this many characters, so that a long message does not fill a store."""
 
@@ -56,6 +57,7 @@ CHUNK = 1 << 20
 """This many elements are measured at once, so that large tensors need little further memory."""
 
 MAX_OUTPUTS = 64
+"""The outcome holds measures of at most this many outputs. A harness with more would fill a store."""
 RUNTIME_KEYS = {
     "dump_args": ("enable_dump_args", "enable_dump_tensor"),
     "dep_gen": ("enable_dep_gen",),

@@ -144,7 +144,9 @@ between neighbouring powers of two.
 """
 
 HISTOGRAM_SHIFT = 48
+"""A float64's bits are shifted by this many places to get its bin. The sign and the upper 15 bits remain."""
 _INFINITE_BIN = 0x7FF0
+"""The bin of infinity: its exponent has all bits set. Higher bins hold NaN."""
 
 
 class Moments(NamedTuple):

@@ -431,6 +431,7 @@ Judge = Callable[[str, TensorView, TensorView], ComparatorVerdict]
 MAP_HEIGHT, MAP_WIDTH = 24, 64
 _UNKNOWN_FORMAT = "a file of unknown format"
 _MOST_NEIGHBOURS = 16
+"""This many tensors on each side in the listing may explain a wrong one. Buffers are reused soon, if at all."""
 _MOST_OTHER_BYTES = 2**30
 """The most bytes of neighbouring tensors that are opened to explain one wrong tensor, the nearest first.
 
@@ -824,7 +825,9 @@ def _ratio_judge(choice: ComparatorOptions, tolerance: Tolerance) -> RatioAllClo
 
 
 _UNRELATED_COSINE = 0.5
+"""Inputs with a cosine up to this one are called unrelated. Slightly changed inputs have one near 1."""
 _MOSTLY_UNEQUAL = 0.9
+"""Inputs are called unrelated only where more than this share of their elements differs."""
 
 
 class Severity(Enum):

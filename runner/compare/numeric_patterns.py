@@ -326,11 +326,17 @@ def is_on_grid(grid: FloatGrid, values: Array) -> Array:
 
 
 _GROUPS = (128, 64, 32)
+"""The sizes of groups of neighbouring columns that may share a factor. Quantized types use such blocks."""
 _SAMPLED_LINES = 256
+"""At most this many wrong lines are looked at, spread over the tensor. A factor shows in a few."""
 _SAMPLED_LENGTH = 512
-_FEWEST_OF_LINE = 3  # the fewest wrong elements of a line, because the first one fixes its factor
-_LEAST_GROUP_GAIN = 0.01  # the confidence by which groups must exceed whole rows and columns
-_NEAR_ONE = 8  # units in the last place of 1 by which noise may move a factor
+"""At most this many elements of a line are looked at. They are enough to fix and to test one factor."""
+_FEWEST_OF_LINE = 3
+"""A line needs this many wrong elements, because the first one fixes its factor."""
+_LEAST_GROUP_GAIN = 0.01
+"""Groups must exceed whole rows and columns by this confidence. They have more factors to fit with."""
+_NEAR_ONE = 8
+"""Noise may move a factor by this many units in the last place of 1."""
 
 
 def detect_scaled_lines(scene: Scene) -> Iterator[PatternMatch]:
@@ -405,12 +411,16 @@ def _match_lines(
 
 
 _NEAR_ZERO = 4
+"""The step is first measured between this many levels on each side of zero. The type rounds these least."""
 _SAMPLED_ROWS = 256
+"""At most this many wrong rows are tried for a scale of their own, spread over the tensor."""
 _INTEGER_TYPES = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32)
 _LEVELS_OF_INT8 = 256
+"""The number of values of an int8. More levels cannot have come through one."""
 # float16 has more digits than bfloat16, but less range: each is narrower than the other.
 _DIGITS = {DType.FLOAT64: 53, DType.FLOAT32: 24, DType.FLOAT16: 11, DType.BFLOAT16: 11}
 _MOST_NARROWINGS = 40
+"""A bound on the conversions that are tried for one type. The confidence pays for having had the choice."""
 
 Narrowing = Callable[[Array], Array]
 
@@ -567,6 +577,7 @@ def _own_unit(dtype: DType, size: Array) -> Array:
 
 
 _FEWEST = 8
+"""A rounding mode needs this many wrong elements. Fewer may lie on one side by chance."""
 
 
 def detect_rounding_mode(scene: Scene) -> Iterator[PatternMatch]:
@@ -627,8 +638,11 @@ def _steps(scene: Scene) -> tuple[Array, Array, Array] | None:
 
 
 _HEADS = (16, 32, 64, 128, 256)
-_LEAST_HEAD_GAIN = 0.01  # the confidence by which a larger head must exceed a smaller one
-_LEAST_ROTATION = 32  # steps of the type by which a pair must have moved, because less is rounding
+"""The sizes of attention heads that are tried for pairs half a head apart, as rotary embeddings make them."""
+_LEAST_HEAD_GAIN = 0.01
+"""A larger head must exceed a smaller one by this confidence. Multiples of a head fit as well as it does."""
+_LEAST_ROTATION = 32
+"""A pair must have moved by this many steps of its type, because less is rounding."""
 
 
 def detect_sign_pairs(scene: Scene) -> Iterator[PatternMatch]:

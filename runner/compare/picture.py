@@ -33,8 +33,11 @@ LEFT, TOP = 68, 40
 """The place where the map begins, in pixels. The numbers of its axes stand left of it and above."""
 
 _SCALE_HEIGHT = 52
+"""The scale below the map takes this height, in pixels."""
 _SCALE_STEP = 92
+"""The entries of the scale stand this far apart, in pixels, so that their labels do not touch."""
 _SCALE = (0.0, 0.25, 1.0)
+"""The shares of wrong elements that the scale shows: none, a quarter, and all."""
 _ROW_GAP, _COLUMN_GAP = 36, 72
 """The least distance of two numbers of an axis, in pixels."""
 _FAINTEST = 0.18

@@ -31,9 +31,13 @@ from .numeric_patterns import FLOAT_GRIDS, SPACING, Mode, grid_step, is_on_grid,
 from .statistics import matrix_shape
 
 _FEWEST = 8
+"""A pattern of rounding needs this many wrong elements. Fewer may look like anything by chance."""
 _EVEN_ODDS = 0.5
-_NEAR = 64  # steps of the shorter type by which a long sum may be off
-_FEW = 8  # units in the last place by which the order of a sum may change it
+"""Another order is reported with this confidence at best, because any rounding may make such errors."""
+_NEAR = 64
+"""A long sum may be off by this many steps of the shorter type."""
+_FEW = 8
+"""The order of a sum may change it by this many units in the last place."""
 
 
 def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
@@ -102,9 +106,13 @@ def _typical(values: Array) -> float:
 
 
 _SAMPLED = 64
+"""At most this many wrong elements are summed anew. Each takes all terms of its sum."""
 _MOST_ELEMENTS = 1 << 24
+"""Operands with more elements are left out. They are held as float64, at 8 bytes an element."""
 _MOST_PAIRS = 32
-_EXPLAINED = 0.9  # share of the expected elements that the operands must produce
+"""At most this many ways to get the sums from the operands are tried. Pairs grow with the square of the operands."""
+_EXPLAINED = 0.9
+"""The operands must produce this share of the expected elements. Otherwise the sums are of something else."""
 
 Terms = Callable[[Array, Array], Array]
 """A function that returns the terms of the sums at some rows and columns, with shape (places, terms of one)."""
@@ -205,6 +213,7 @@ def _matrix(view: TensorView) -> Array:
 
 
 _FILLED = 0.9
+"""An area counts as filled from this share of NaN or Inf on. Some places may hold a finite value by chance."""
 
 
 def detect_spread(scene: Scene) -> Iterator[PatternMatch]:
@@ -268,7 +277,9 @@ def _lines(filled: Array, noun: str, origin: int) -> list[str]:
 
 
 _FILLED_WITH_RARE = 0.9
+"""This share of the elements with extreme values must be NaN or Inf, for these values to be the reason."""
 _KINDS = 5
+"""The kinds of extremes that `_extremes` yields. The confidence pays for having had the choice."""
 
 
 def detect_non_finite_at_values(scene: Scene) -> Iterator[PatternMatch]:

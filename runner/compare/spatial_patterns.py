@@ -31,9 +31,13 @@ from .finding import (
 )
 
 _HEIGHTS = (1, 8, 16, 32, 64, 128, 256)
+"""The heights of blocks that may be exchanged, in rows. They are those of usual tiles, and single rows."""
 _WIDTHS = (8, 16, 32, 64, 128, 256)
+"""The widths of blocks that may be exchanged, in columns. They are those of usual tiles."""
 _SEED = 2026
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: odd, and its bits look random
+"""The seed of the surrogates. A fixed one makes the same tensors give the same answer again."""
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""The multiplier of hashes: 2^64 over the golden ratio. It is odd, and its bits look random."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,8 +150,11 @@ def block_hashes(blocks: Array) -> Array:
 
 
 _FEWEST = 8
+"""An outlier is looked for only among this many rows and columns. Among fewer, one always stands out."""
 _TIMES = 8.0
-_BEYOND = 0.99  # quantile of the others' errors with which an outlier's errors are compared
+"""An outlier's errors are this many times the largest of the others'. Smaller ones stand out by chance."""
+_BEYOND = 0.99
+"""An outlier's errors are compared with this quantile of the others' errors."""
 
 
 def detect_outlier_channel(scene: Scene) -> Iterator[PatternMatch]:
@@ -218,12 +225,15 @@ def _are_bands(fits: Array, source: Array) -> bool:
 
 
 _SAMPLED = 4096
+"""At most this many wrong places are looked up in expected. A true shift is found from a few."""
 _TRANSPOSED_BLOCKS = (8, 16, 32, 64, 128)
+"""The sides of square blocks that are tried as transposed, in elements. They are those of usual tiles."""
 _FRACTALS = ((16, 8), (16, 16), (16, 32))
+"""The heights and widths of blocks in the NZ layout, for types of 4, 2 and 1 bytes."""
 _MOST_TRANSPOSITIONS = 20
-_MOVEMENT_MULTIPLIER = np.uint64(
-    0x9E3779B97F4A7C15
-)  # 2**64 over the golden ratio: odd, and its bits look random
+"""A bound on the transpositions that are tried. The confidence pays for having had the choice."""
+_MOVEMENT_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""The multiplier of hashes of runs, as `_MULTIPLIER`."""
 
 
 def detect_shift(scene: Scene) -> Iterator[PatternMatch]:
@@ -349,11 +359,17 @@ def _transpositions(scene: Scene) -> Iterator[tuple[str, Array]]:
 
 
 _LONGEST_PERIOD = 512
-_LEADING = 1 << 14  # the most rows or columns in which a period is sought
-_REGULAR = 0.95  # share of its places that a period must hit
-_SHARE_WITHIN = 0.25  # share of a structure's elements that must be wrong before it counts as hit
+"""Longer periods, in rows or columns, are not looked for. Vectors and tiles of kernels are shorter."""
+_LEADING = 1 << 14
+"""A period is sought in at most this many rows or columns."""
+_REGULAR = 0.95
+"""A period must hit this share of its places."""
+_SHARE_WITHIN = 0.25
+"""A structure counts as hit once this share of its elements is wrong."""
 _FEWEST_PLACED = 4
+"""Fewer wrong elements have no describable place: any few points lie in some rectangle."""
 _SIDES = (256, 128, 64, 32, 16, 8)
+"""The sides of tiles that are tried, in elements, from large to small. They are those of usual kernels."""
 
 
 def detect_placement(scene: Scene) -> Iterator[PatternMatch]:

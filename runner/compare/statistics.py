@@ -48,6 +48,7 @@ from .elements import (
 )
 
 LEVELS = (0.5, 0.9, 0.99, 0.999, 1.0)
+"""The shares of elements at which quantiles are given. The last one is the maximum."""
 
 RELATIVE_ERROR = 1 / 32
 """The largest relative error of a quantile. The last quantile, the maximum, is exact."""
@@ -77,9 +78,11 @@ Blocks of 1024 terms are added in float64 in any order, with an error of 1024 * 
 these sums.
 """
 
-# The squares of float64 values outside of these bounds leave its range, or its normal numbers.
 _SAFE_TO_SQUARE = (1e-140, 1e140)
+"""The bounds between which values can be squared. The squares of others leave float64's range, or its normal
+numbers."""
 _LARGEST_EXPONENT = 1023
+"""The largest power of two that float64 holds. A scale for the smallest values would exceed it."""
 
 Index = tuple[int, ...]
 
@@ -504,7 +507,9 @@ DRAWS = 9999
 """The number of random placements in the permutation test. Its smallest p-value is therefore 1 / 10000."""
 
 _SEED = 2026
+"""The seed of the permutation test. A fixed one makes the same runs give the same p-value again."""
 _SIGNIFICANCE = 0.01
+"""Rows count as recurring up to this p-value. Random rows are called recurring this often."""
 
 
 class Behaviour(Enum):

@@ -285,6 +285,7 @@ class Objects:
 
 
 _MAX_SCRIPT_BYTES = 1 << 20
+"""A larger file of the command, in bytes, counts as a program and is not sent to other hosts."""
 _PROGRAM = b"\x7fELF"
 
 

@@ -259,6 +259,7 @@ def _keep_if_inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | N
 
 
 _READ = 1 << 20
+"""A file is searched in pieces of this many bytes, so that a large library does not fill the memory."""
 
 
 class SharedBuilds:

@@ -308,7 +308,9 @@ def _skip_build(step: str, why: Classification) -> FailedBuild:
 
 
 _HELP_TIMEOUT = 300
+"""A case's `--help` is stopped after this many seconds. The first import after a build may compile for minutes."""
 _MOST_LINES = 10_000
+"""At most this many lines of a help text are kept. A program without help may print its whole output."""
 
 
 class CaseOptionsCache:

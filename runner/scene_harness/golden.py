@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 SHOWN_MISMATCHES = 20
+"""A failed comparison prints at most this many wrong elements, as the harness that it replaces does."""
 _CLASS = "Replay"
 
 

@@ -30,6 +30,7 @@ from ..errors import UserError
 from .rules import BUILD_RULES, Ending, VerdictRule, compiler_error
 
 MAX_BYTES = 16 << 20
+"""The largest outcome of a harness that is read, in bytes. The run under test writes it, and may write any size."""
 
 Text = Annotated[str, Field(max_length=1 << 16)]
 Name = Annotated[str, Field(max_length=256)]
@@ -278,6 +279,7 @@ def _rarity(texts: frozenset[str]) -> tuple[int, int]:
 
 
 MAX_OUTPUTS = 64
+"""A report keeps the measures of at most this many outputs. It is the shim's own limit."""
 MAX_SIGNATURE = 160
 """A signature has this many characters of output names at most. What is beyond them is counted and hashed."""
 
@@ -390,7 +392,9 @@ STATES = ("running", "ready", "waiting")
 wait: a ready task may wait for a running one, and a waiting task for a ready one."""
 
 _MOST_KERNELS = 64
+"""No more kernels are taken in once this many are known. A stall may leave thousands of tasks."""
 _MOST_SHOWN = 4
+"""A stall's text names at most this many kernels and counts the rest, so that it stays one line."""
 _FUNCTION_ID = re.compile(r"(?<![\w-])\d+")
 
 
@@ -538,8 +542,11 @@ def substitute(text: str, replacements: Iterable[tuple[re.Pattern[str], str]]) -
 
 
 EVIDENCE_PER_RULE = 4
+"""Each rule keeps at most this many lines of evidence. A loop may print the same error without end."""
 LAST_LINES = 5
+"""This many of the last lines are evidence where no rule matches. They mostly say why a run ended."""
 MAX_CALLS_SHOWN = 16
+"""The evidence lists at most this many calls of the harness. A case may make thousands."""
 
 OF_A_COMPILER, OF_AN_EXCEPTION = "what a compiler says", "an exception that it printed"
 """The reasons given for lines of evidence that name the cause if no rule does."""
@@ -547,6 +554,7 @@ _READ_WITHOUT_RULES = (b"error: ", b"\x1b")
 """A compiler's error is read only from a line with one of these. Escape sequences may stand in the text of a coloured
 line."""
 _SKIMMED = 4 * LAST_LINES
+"""This many of the last lines are looked at, since some are blank, to find `LAST_LINES` that are not."""
 
 __all__ = ["Classification", "Classifier", "Ending", "classify_build_failure"]
 

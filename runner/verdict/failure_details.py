@@ -80,6 +80,7 @@ _OF_LIBRARY = re.compile(
 FRAME_MARKS = (">    ", "\tat ", "   at ")
 """One of these is in each line that `FailurePlaces` reads."""
 _MOST_PLACES = 20
+"""At most this many places of a failure are kept. A recursion prints the same frames without end."""
 
 
 @dataclass

@@ -27,10 +27,13 @@ _NOT_CHECKED = 0.003
 """Two failures are this likely the same if only one of them got as far as the check."""
 
 _OTHER_EXCEPTION_OF_TEST = 0.5
+"""Two failures of one test are this likely the same if they raise different exceptions."""
 _OTHER_ASSERTION_OF_TEST = 0.7
 """The same test fails with another message: another assertion of it failed, or the fault shows in another way."""
 _OTHER_TYPE = 0.15
+"""Two failures are this likely the same if their errors have different types of one family."""
 _OTHER_FAMILY = 0.15
+"""Two failures are this likely the same if their errors are of different families."""
 _BROKEN_OTHERWISE = 0.02
 """Two failures are this likely the same if neither got as far as the check, and their errors are of two sorts."""
 

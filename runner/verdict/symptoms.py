@@ -601,6 +601,7 @@ _COARSE_MARKS = tuple(mark.encode() for mark in _MARKS)
 _MOST_READ = 20_000
 """Patterns are tried on at most this many lines, and on the last lines of a longer output that is full of errors."""
 _TAIL = 200
+"""This many of the last lines of a stream are kept. Patterns that need several lines look back into them."""
 _READ_FIRST, _READ_LAST = 4 << 20, 4 << 20
 """At most this many bytes are read at the beginning and at the end of an output, so that a long log is not slower."""
 

@@ -20,6 +20,7 @@ from .perturbations import perturbation_key, perturbation_name, perturbed_conten
 from .slot import Workspace
 
 _MODULUS = 1 << 256
+"""Keys are sums modulo this number, so that a key is as long as one SHA-256."""
 _ABSENT = "000000"
 
 

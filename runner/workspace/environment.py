@@ -35,7 +35,9 @@ from .home import Home
 from .slot import base_packages
 
 _VERSION_TIMEOUT = 30
+"""A tool has this many seconds to print its version. One that waits for input would hold the check."""
 _MOST_OF_VERSION_FILE = 4096
+"""At most this many bytes of a version file are read. A version stands in its first lines."""
 NOT_FOUND = "not found"
 """The text in place of the version of a tool that is missing."""
 _UNUSABLE = "not usable: "
@@ -296,6 +298,7 @@ def _digest(name: str, value: str, key: bytes) -> str:
 
 FindingState = Literal["ok", "missing", "warning"]
 _LITTLE_SPACE = 5 << 30
+"""The check warns of less free space than this, in bytes. A build of a large project may take more."""
 
 
 @dataclass(frozen=True, kw_only=True)
