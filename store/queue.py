@@ -159,7 +159,7 @@ class QueueEntry:
     """A machine that could not run it while it waits, and why."""
     lost: int
     begun: bool
-    """Whether the store has its bisection."""
+    """Says whether the store has its bisection."""
     runs: int
     """The number of its bisection's runs that have ended."""
     outcome: BisectionOutcome | None
@@ -169,12 +169,12 @@ class QueueEntry:
 
     @property
     def command(self) -> str:
-        """The command that was typed, as a shell takes it."""
+        """Return the command that was typed, as a shell takes it."""
         return shlex.join(["bisect-precision", *self.words])
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended or was cancelled."""
+        """Return whether it has ended or was cancelled."""
         return self.state in _OVER
 
 
@@ -243,7 +243,7 @@ _SIGNAL_BASE = 128
 """An exit code above this one means that a command was interrupted or killed. A shell adds the signal's number."""
 
 _ERROR = 1
-"""The exit code of a submission that ends because its workers were lost."""
+"""A submission that ends because its workers were lost has this exit code."""
 _MAX_LOST_WORKERS = 3
 """A submission that has lost this many workers ends with an error. It may itself be what kills them."""
 _LONGEST_LEASE = timedelta(minutes=5)
@@ -256,7 +256,7 @@ _RECENT = timedelta(days=1)
 _MAX_WORDS_BYTES = 1 << 16
 """The bound on the bytes of all words. It is below what any system accepts as a command."""
 _MAX_PATH_LENGTH = 4096
-"""The longest path of a folder, in characters. It is Linux's own limit, `PATH_MAX`."""
+"""The path of a folder has at most this many characters. It is Linux's own limit, `PATH_MAX`."""
 
 
 def _check_printable(text: str) -> str:
@@ -283,7 +283,7 @@ _Label = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_chec
 
 
 class Submission(BaseModel):
-    """What is submitted; fields as in `SubmissionRow`.
+    """Holds what is submitted; fields as in `SubmissionRow`.
 
     Invalid values raise `ValidationError`. All valid values are within what a store, a file system and a system call
     accept.
@@ -316,7 +316,7 @@ class QueueWorker:
     place: str
     boards: AbstractSet[Board] = frozenset()
     quota: int | None = None
-    """How many submissions of one user may run at once, on all workers together."""
+    """Says how many submissions of one user may run at once, on all workers together."""
     lease: float = 60.0
     """Seconds without news after which the worker loses its submission."""
 
