@@ -3,8 +3,8 @@
 - `STATED`: the types of the IR. An operation computes in float32 (float64 for FP64) and rounds its result once.
 - `EXACT`: float64 for each float, without any rounding in between; integers wrap as they do on the chip.
 - `BOUNDED`: as `EXACT`, and each number carries a bound of what roundings that the IR states can have made of it. A
-  result outside its bound is wrong, not rounded. The bound is of first order: what roundings do to the bound itself
-  is left out, so that a doubtful case is compared with some room (`exceeds`).
+  result outside its bound is wrong, not rounded. The bound is of first order: it leaves out what roundings do to
+  the bound itself. So a doubtful case is compared with some room (`exceeds`).
 
 `Numbers` holds a tensor's elements, and their bounds in the third arithmetic. Each method is one mathematical
 function and says how it carries bounds on (Higham, Accuracy and Stability of Numerical Algorithms, chapters 2 to 4).
@@ -45,7 +45,7 @@ _STORED = {
     ElementType.FP8E4M3FN: torch.float8_e4m3fn,
     ElementType.FP8E5M2: torch.float8_e5m2,
 }
-"""How torch stores the elements of each float type."""
+"""Torch stores the elements of each float type in this way."""
 
 _SIGNED = {ElementType.INT8: torch.int8, ElementType.INT16: torch.int16, ElementType.INT32: torch.int32}
 """The signed types that are narrower than int64: a conversion to one of them wraps as the chip does."""
@@ -58,10 +58,10 @@ _SMALLEST_EXPONENT = {
     ElementType.FP8E4M3FN: -6,
     ElementType.FP8E5M2: -14,
 }
-"""The exponent of the smallest normal number of each float type: below it the rounding error is absolute."""
+"""The smallest normal number of each float type has this exponent: below it the rounding error is absolute."""
 
 _FUNCTION_ULPS = 4
-"""The error of a function in units in the last place. The chip's own exp, log and root err by a few of them."""
+"""A function errs by this many units in the last place. The chip's own exp, log and root err by a few of them."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Numbers:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The length of each axis."""
+        """Return the length of each axis."""
         return tuple(self.centre.shape)
 
     @property

@@ -1,6 +1,6 @@
 """Reads a dump of the compiler's IR (`passes_dump/NN_after_X.py`) into a `IrProgram`.
 
-A dump is Python text. `ast` reads it; nothing of it is imported or executed, and it is hostile until it was checked:
+A dump is Python text. `ast` reads it; nothing of it is imported or executed. It is hostile until it was checked:
 its size, its depth and the size of its numbers are bounded. Each function is parsed on its own. What is not
 understood in one costs that function only: its `problem` names the file and the line.
 

@@ -4,7 +4,7 @@ A tensor in device memory is changed where it lies: a kernel that stores into an
 tile is a value: an operation makes a new one.
 
 Functions run as coroutines, which pause where they wait: a cube kernel for what the vector kernels push, and they for
-it. A call whose callee pauses is left open; the calls after it in the same function go on with the same pipes, until
+it. A call whose callee pauses is left open. The calls after it in the same function go on with the same pipes, until
 one of them lets it continue (`Pending`). A vector kernel that is split runs once for each of its two lanes.
 
 Nothing here is bounded by what a dump says: steps, sizes and the depth of calls have limits of their own.
@@ -88,7 +88,7 @@ def shorten_to_known(name: str, names: Container[str]) -> str | None:
 
 @dataclass(frozen=True)
 class _BlockEnd:
-    """How a block ended: `yield`, `return`, `break` or `continue`, with its values."""
+    """Says how a block ended: `yield`, `return`, `break` or `continue`, with its values."""
 
     word: str
     values: tuple[Value, ...] = ()

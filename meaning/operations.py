@@ -391,7 +391,7 @@ _BINARY: Mapping[str, Callable[[Numbers, Numbers], Numbers]] = {
     "shl": _integers(_shift_left),
     "shr": _integers(_shift_right),
 }
-"""Of two tiles, or with an `s` at the end of a tile and a scalar."""
+"""These operations take two tiles. With an `s` at the end of their names they take a tile and a scalar."""
 
 _ELEMENTWISE: Mapping[str, Operation] = {
     "neg": _unary(lambda x: -x),
@@ -425,13 +425,14 @@ _ELEMENTWISE: Mapping[str, Operation] = {
 }
 
 _APART = ("ands", "ors", "xor", "xors", "recip")
-"""Elementwise, and yet the instruction set excludes a result on an operand: they write it before they have read all."""
+"""The instruction set excludes a result of these on an operand, though they go element by element. They write it
+before they have read all."""
 
 _EXPANSIONS: Mapping[str, Callable[[Numbers, Numbers], Numbers]] = {
     **_ARITHMETIC,
     "expdif": lambda x, y: (x - y).monotonic(torch.exp),
 }
-"""With a vector that is repeated along rows or columns."""
+"""These operations take a tile and a vector that is repeated along rows or columns."""
 
 _REDUCTIONS: Mapping[str, Callable[[Numbers, int], Numbers]] = {
     "sum": Numbers.sum,
