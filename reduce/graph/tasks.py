@@ -48,7 +48,7 @@ class KernelTask:
 
     @property
     def name(self) -> str:
-        """The names of its kernels."""
+        """Return the names of its kernels."""
         return "+".join(self.kernels)
 
 
@@ -73,17 +73,17 @@ class TaskList:
 
     @cached_property
     def tasks_by_id(self) -> dict[int, KernelTask]:
-        """The tasks by the runtime's id."""
+        """Return the tasks by the runtime's id."""
         return {task.task.task_id: task for task in self.tasks}
 
     @property
     def all_bytes(self) -> int:
-        """The size of a dump of everything."""
+        """Return the size of a dump of everything."""
         return sum(task.all_bytes for task in self.tasks)
 
     @cached_property
     def predecessors(self) -> tuple[frozenset[int], ...]:
-        """For each task, the ordinals of the earlier tasks whose results it reads, by the regions that both name.
+        """Return for each task the ordinals of the earlier tasks whose results it reads, by the regions that both name.
 
         Where regions do not tell, edges of the graph count. These are all edges in a graph without arguments. Otherwise
         they are the edges to the task that the runtime allocated a buffer for.
@@ -384,7 +384,7 @@ class Dag:
 
     @cached_property
     def ancestors(self) -> tuple[Bits, ...]:
-        """For each task, the tasks whose results reach it, and the task itself; n x n bits."""
+        """Return for each task the tasks whose results reach it, and the task itself; n x n bits."""
         reach: list[Bits] = []
         for task, above in enumerate(self.predecessors):
             bits = 1 << task
@@ -514,7 +514,7 @@ def predecessors_among(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
 
 
 class Hazard(Enum):
-    """What goes wrong if the two tasks run in the other order, or at once."""
+    """Says what goes wrong if the two tasks run in the other order, or at once."""
 
     READ_AFTER_WRITE = "read after write"
     WRITE_AFTER_READ = "write after read"

@@ -70,7 +70,7 @@ _MOST_NAMED = 6
 
 @dataclass(frozen=True, kw_only=True)
 class CauseInTasks:
-    """How the tasks of the build with one cause alone differ from the good build's tasks."""
+    """Says how the tasks of the build with one cause alone differ from the good build's tasks."""
 
     cause: Cause
     differences: tuple[TaskDifference, ...]
@@ -99,7 +99,7 @@ class CauseInTasks:
 
     @property
     def kernel(self) -> str | None:
-        """The kernel that is at fault, or the kernel of the first task that differs."""
+        """Return the kernel that is at fault, or the kernel of the first task that differs."""
         named = next((change.kernel for change in self.cause.changes if change.kernel), None)
         return named or next((difference.kernel for difference in self.differences), None)
 
@@ -537,7 +537,7 @@ def _finite(number: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EndingFindings:
-    """What was found about a build that crashes or does not compile.
+    """Holds what was found about a build that crashes or does not compile.
 
     `ended` says in one line how it ended, and `causes` are the changes that make the good build end so. `crashing` is
     the task that crashes, where one was found.
@@ -633,7 +633,7 @@ def add_cause_origin(generated: GeneratedSources | None, causes: Sequence[Cause]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchCost:
-    """What the search took until its answer; verdicts on tasks below it and trials of orders come on top."""
+    """Holds what the search took until its answer; verdicts on tasks below it and trials of orders come on top."""
 
     runs: int
     reference_runs: int
@@ -715,7 +715,7 @@ class Findings:
 
 @dataclass(frozen=True, kw_only=True)
 class StallFindings:
-    """What was found about a build that does not end, in further runs of it and one of the reference."""
+    """Holds what was found about a build that does not end, in further runs of it and one of the reference."""
 
     request: LocalizationRequest
     stall: Stall
@@ -772,7 +772,8 @@ def _unordered_tasks(edge: MissingEdge, expected: ExpectedValues) -> UnorderedTa
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedFindings:
-    """What was found about each of the causes, in their order; without causes, about the failing build as a whole.
+    """Holds what was found about each of the causes, in their order; without causes, about the failing build as a
+    whole.
 
     `explanation` is None where the harness does not report what a run puts out.
     """

@@ -300,7 +300,7 @@ class StallLog:
 
     @property
     def stuck(self) -> tuple[OpenTask, ...]:
-        """The running tasks, the last one dispatched at the end; where none runs, those that wait."""
+        """Return the running tasks, the last one dispatched at the end; where none runs, those that wait."""
         return tuple(task for task in self.tasks if task.state == "RUNNING") or self.tasks
 
 

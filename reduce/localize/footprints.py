@@ -201,7 +201,7 @@ _MOST_OWNERS = 3
 
 @dataclass(frozen=True)
 class Owner:
-    """Who owns some memory: the other tasks whose tensors lie there, by their ordinals, and the words for it."""
+    """Says who owns some memory: the other tasks whose tensors lie there, by their ordinals, and the words for it."""
 
     tasks: tuple[int, ...]
     text: str
@@ -404,7 +404,7 @@ class _Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """What an examination found; tasks that are in neither list touch nothing else."""
+    """Holds what an examination found; tasks that are in neither list touch nothing else."""
 
     found: list[TaskFootprint] = field(default_factory=list[TaskFootprint])
     not_examined: list[NotExamined] = field(default_factory=list[NotExamined])
@@ -592,7 +592,7 @@ def _batches(subjects: Sequence[_Subject]) -> Iterator[list[_Subject]]:
 
 @dataclass(frozen=True, kw_only=True)
 class FootprintRequest:
-    """Which build is examined, and how.
+    """Says which build is examined, and how.
 
     `golden_data` is by default the build's own. `timeout` is in seconds of a run.
     """

@@ -64,12 +64,12 @@ class Candidate:
 
     @property
     def needs_new_expected_values(self) -> bool:
-        """Whether the reference's outputs for these inputs have to be computed anew."""
+        """Return whether the reference's outputs for these inputs have to be computed anew."""
         return bool(self.extents or self.plain or self.statements or self.blocks)
 
     @property
     def key(self) -> str:
-        """The name of the candidate in the journal of tests."""
+        """Return the name of the candidate in the journal of tests."""
         parts = [",".join(map(str, self.tasks)), ",".join(self.collapsed)]
         if self.needs_new_expected_values:
             parts += [",".join(f"{before}={after}" for before, after in (*self.extents, *self.plain))]
@@ -80,7 +80,7 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """A name for folders that hold something of the candidate."""
+        """Return a name for folders that hold something of the candidate."""
         return hashlib.sha256(self.key.encode()).hexdigest()[:16]
 
 
@@ -131,7 +131,7 @@ class ProgramTask:
 
     @property
     def name(self) -> str:
-        """The names of its kernels, joined by `+`."""
+        """Return the names of its kernels, joined by `+`."""
         return "+".join(self.kernels)
 
 
@@ -181,7 +181,7 @@ class TrustedValues(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Deviations:
-    """How a failing build deviates from its reference.
+    """Says how a failing build deviates from its reference.
 
     moved: by task, where its results belong that it leaves in another place.
     extra: tasks that the reference does not submit.
@@ -246,7 +246,7 @@ class Cut:
 
     @property
     def bytes(self) -> int:
-        """The size of all tensors in bytes."""
+        """Return the size of all tensors in bytes."""
         return sum(math.prod(tensor.buffer.shape) * tensor.buffer.dtype.itemsize for tensor in self.tensors)
 
 
@@ -307,7 +307,7 @@ class CandidateOrder:
 
     @property
     def whole(self) -> Candidate:
-        """The whole program, from which nothing was taken."""
+        """Return the whole program, from which nothing was taken."""
         return Candidate(tuple(range(len(self.tasks))))
 
     def kernels(self, candidate: Candidate) -> frozenset[str]:
@@ -493,7 +493,7 @@ class ProgramPair:
 
     @cached_property
     def extra_tasks(self) -> frozenset[int]:
-        """The tasks that only the failing build submits."""
+        """Return the tasks that only the failing build submits."""
         return frozenset(task.ordinal for task in self.failing.tasks) - self.in_reference.keys()
 
     def is_same_place(self, task: ProgramTask, index: int) -> bool:
@@ -508,7 +508,7 @@ class ProgramPair:
 
     @cached_property
     def reshaped_tasks(self) -> frozenset[int]:
-        """The tasks that run the same kernels as in the reference on tensors of another shape."""
+        """Return the tasks that run the same kernels as in the reference on tensors of another shape."""
         return frozenset(
             task.ordinal
             for task in self._common_tasks
@@ -520,7 +520,7 @@ class ProgramPair:
 
     @cached_property
     def moved_results(self) -> Mapping[int, tuple[ProgramArgument, ...]]:
-        """Where results belong that a task leaves in another place than in the reference, by task.
+        """Return where results belong that a task leaves in another place than in the reference, by task.
 
         Each build may choose the buffer of a value, as long as its own tasks agree on it. A result has moved in two
         cases. Either it belongs into an argument of the case, or a task still reads the place where it is missing.
@@ -540,7 +540,7 @@ class ProgramPair:
 
     @cached_property
     def _common_tasks(self) -> list[ProgramTask]:
-        """The failing build's tasks that have a counterpart."""
+        """Return the failing build's tasks that have a counterpart."""
         return [task for task in self.failing.tasks if task.ordinal not in self.missing | self.extra_tasks]
 
     def _is_missed(self, result: ProgramArgument, following: Sequence[ProgramTask]) -> bool:
