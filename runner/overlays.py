@@ -16,7 +16,7 @@ from .stack import Model, Overlay, Stack
 from .stack_file import expand_home
 
 _CONFLICTS = 1
-"""The exit code of `git merge-tree` where a merge has conflicts."""
+"""`git merge-tree` ends with this exit code where a merge has conflicts."""
 
 
 class CherryPick(Model):

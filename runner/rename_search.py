@@ -34,7 +34,7 @@ An old name in such a block is no use of it: a test checks that it is gone.
 """
 
 _NO_MATCH = 1
-"""The exit code of `git grep` where no file has the word."""
+"""`git grep` ends with this exit code where no file has the word."""
 
 _REFUSED = re.compile(
     r"(?P<function>\w+(?:\.[\w<>]+)*)\(\) got an unexpected keyword argument '(?P<keyword>\w+)'"

@@ -46,7 +46,8 @@ def is_folder(path: Path) -> bool:
 
 
 _MOST_DOTS = 1_000
-"""The most dots of a line, so that no key has more parts. `tomllib` takes minutes for a key of 100,000 parts."""
+"""A line has at most this many dots, so that no key has more parts. `tomllib` takes minutes for a key of 100,000
+parts."""
 
 
 class TomlError(ValueError):

@@ -79,7 +79,8 @@ _HEAD_BYTES = 4096
 _CHUNK = 2**20
 """Files are read and compared in pieces of this many bytes. Smaller ones cost calls, larger ones memory."""
 MOST_ENTRIES = 200_000
-"""The most files and folders below one folder. Links inside of it can make a few look like any number."""
+"""At most this many files and folders may lie below one folder. Links inside of it can make a few look like any
+number."""
 
 SAFETENSORS, NUMPY_ARRAY = "a safetensors file", "an array of numpy.save"
 _ZIP = "a zip archive"
@@ -105,7 +106,7 @@ def is_valid_path(path: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Why a file is not read: what was found in its place, and what to do about it."""
+    """Says why a file is not read: what was found in its place, and what to do about it."""
 
     found: str
     remedy: str = ""
@@ -113,7 +114,7 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """What lies below a folder, by path, in order.
+    """Holds what lies below a folder, by path, in order.
 
     Attributes:
         files: regular files inside the folder, links to such included.
@@ -475,7 +476,7 @@ def json_reader(kind: type[Record]) -> Callable[[bytes], Record]:
 MOST_DEPTH = 64
 """Expressions may nest this deep. Deeper ones would exhaust Python's stack, as a hostile file may intend."""
 _LARGEST_NUMBER = 2**63 - 1
-"""The largest integer that is read. Tables hold 64 bits with a sign."""
+"""A larger integer is not read. Tables hold 64 bits with a sign."""
 
 
 class NotUnderstoodError(ValueError):

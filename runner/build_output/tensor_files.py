@@ -460,7 +460,7 @@ Scalar: TypeAlias = int | float | bool | str | None
 _PACKED_FLOAT4 = "float4_e2m1fn_x2"
 
 MOST_ENTRIES = 100_000
-"""The most tensors and values of one file. A list that holds itself many times has any number."""
+"""One file has at most this many tensors and values. A list that holds itself many times has any number."""
 
 _MOST_DEPTH = 16
 """Lists and dictionaries of tensors may nest this deep. A list may hold itself."""

@@ -165,7 +165,8 @@ class CaseImports:
 
     @cached_property
     def _roots(self) -> list[tuple[str, str]]:
-        """Where modules of the repositories are found: on the stack's PYTHONPATH, or where they are installed from."""
+        """Return where modules of the repositories are found: on the stack's PYTHONPATH, or where they are installed
+        from."""
         given = self.stack.environment.variables.get("PYTHONPATH", "").split(os.pathsep)
         found = (re.fullmatch(r"\{(\w[\w-]*)\}/?(.*)", entry) for entry in given)
         named = [(each[1], each[2]) for each in found if each and each[1] in self.revisions]
@@ -200,7 +201,7 @@ class CaseImports:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """The names of files and folders that contain Python. A step may install any of them."""
+        """Return the names of files and folders that contain Python. A step may install any of them."""
         modules = [
             PurePosixPath(path)
             for repository in self.revisions

@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Any, cast
 
 SCHEMA_VERSION = 1
-"""The version of the outcome's form. A reader refuses a version that it does not know."""
+"""The outcome's form has this version. A reader refuses a version that it does not know."""
 MAX_TEXT = 1 << 14
 """A text of the outcome has at most this many characters, so that a long message does not fill a store."""
 
@@ -268,7 +268,7 @@ class HarnessFinder:
 
     def __init__(self, outcome: OutcomeFile, settings: dict[str, Any], *, is_watching: bool) -> None:
         self.is_watching = is_watching
-        """Whether calls are the case's. Calls of scripts that run before it stay unchanged."""
+        """Says whether calls are the case's. Calls of scripts that run before it stay unchanged."""
         self._outcome = outcome
         self._settings = settings
         self._thread = threading.local()
@@ -406,7 +406,7 @@ class Arguments:
 
     @property
     def are_validated(self) -> bool:
-        """Whether the call has something to compare its outputs with, and does more than compile."""
+        """Return whether the call has something to compare its outputs with, and does more than compile."""
         given = self.bound.arguments
         compile_only = given.get("compile_only") or getattr(given.get("config"), "compile_only", False)
         has_golden = given.get("golden_fn") is not None or given.get("golden_data") is not None

@@ -84,7 +84,7 @@ LEAST_CONFIDENCE = 0.5
 """A pattern is reported from this confidence on. Below it, chance is the better explanation."""
 
 _LEAST_IMPROVEMENT = 0.05
-"""The confidence by which a pattern must exceed a simpler one. With less it is no better explanation."""
+"""A pattern must exceed a simpler one by this confidence. With less it is no better explanation."""
 
 # The order is from the simple to the complex. Detectors without parameters or other tensors come before those with one,
 # and known operations before fitted ones. Of patterns that fit equally well the first is reported.
@@ -433,11 +433,10 @@ _UNKNOWN_FORMAT = "a file of unknown format"
 _MOST_NEIGHBOURS = 16
 """This many tensors on each side in the listing may explain a wrong one. Buffers are reused soon, if at all."""
 _MOST_OTHER_BYTES = 2**30
-"""The most bytes of neighbouring tensors that are opened to explain one wrong tensor, the nearest first.
+"""At most this many bytes of neighbouring tensors are opened to explain one wrong tensor, the nearest first.
 
 Its buffer may still hold a neighbour's values, or it was computed from them. A limit is needed because a dump's tensors
-are read into memory.
-"""
+are read into memory."""
 
 
 class Equality(Enum):
@@ -481,7 +480,7 @@ class ComparisonResult:
 
     @property
     def label(self) -> str:
-        """The name that people read: the kernel first, then the name, or both names."""
+        """Return the name that people read: the kernel first, then the name, or both names."""
         name = f"{self.actual_name} against {self.name}" if self.actual_name else self.name
         return f"{self.kernel} {name}" if self.kernel else name
 
@@ -493,14 +492,14 @@ def is_divergent(difference: ComparisonResult) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """How to compare. Without `judge` a tensor is equal if no element is over `tolerance`."""
+    """Says how to compare. Without `judge` a tensor is equal if no element is over `tolerance`."""
 
     tolerance: Tolerance
     judge: Judge | None = None
 
     @property
     def is_exact(self) -> bool:
-        """Whether only the same values in the same type are equal."""
+        """Return whether only the same values in the same type are equal."""
         return self.judge is None and self.tolerance == Tolerance()
 
 
@@ -831,8 +830,8 @@ _MOSTLY_UNEQUAL = 0.9
 
 
 class Severity(Enum):
-    """How serious a remark is. After an `ERROR` the comparison says nothing about numerics; after a `WARNING` it may
-    not.
+    """Says how serious a remark is. After an `ERROR` the comparison says nothing about numerics; after a `WARNING` it
+    may not.
     """
 
     ERROR = "error"

@@ -47,7 +47,7 @@ SPACING = {
     DType.FLOAT16: 2.0**-10,
     DType.BFLOAT16: 2.0**-7,
 }
-"""The distance from 1 to the next larger number, by type."""
+"""Each type has this distance from 1 to the next larger number."""
 
 _LIMITS = {
     127.0: "int8",
@@ -254,7 +254,7 @@ def detect_flushed_denormals(scene: Scene) -> Iterator[PatternMatch]:
 
 
 class Mode(Enum):
-    """How a value between two numbers of a type is rounded."""
+    """Says how a value between two numbers of a type is rounded."""
 
     NEAREST_EVEN = "nearest, ties to even"
     NEAREST_AWAY = "nearest, ties away from zero"
@@ -326,7 +326,7 @@ def is_on_grid(grid: FloatGrid, values: Array) -> Array:
 
 
 _GROUPS = (128, 64, 32)
-"""The sizes of groups of neighbouring columns that may share a factor. Quantized types use such blocks."""
+"""Groups of this many neighbouring columns may share a factor. Quantized types use such blocks."""
 _SAMPLED_LINES = 256
 """At most this many wrong lines are looked at, spread over the tensor. A factor shows in a few."""
 _SAMPLED_LENGTH = 512
@@ -416,11 +416,11 @@ _SAMPLED_ROWS = 256
 """At most this many wrong rows are tried for a scale of their own, spread over the tensor."""
 _INTEGER_TYPES = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32)
 _LEVELS_OF_INT8 = 256
-"""The number of values of an int8. More levels cannot have come through one."""
+"""An int8 has this many values. More levels cannot have come through one."""
 # float16 has more digits than bfloat16, but less range: each is narrower than the other.
 _DIGITS = {DType.FLOAT64: 53, DType.FLOAT32: 24, DType.FLOAT16: 11, DType.BFLOAT16: 11}
 _MOST_NARROWINGS = 40
-"""A bound on the conversions that are tried for one type. The confidence pays for having had the choice."""
+"""At most this many conversions are tried for one type. The confidence pays for having had the choice."""
 
 Narrowing = Callable[[Array], Array]
 
@@ -638,7 +638,7 @@ def _steps(scene: Scene) -> tuple[Array, Array, Array] | None:
 
 
 _HEADS = (16, 32, 64, 128, 256)
-"""The sizes of attention heads that are tried for pairs half a head apart, as rotary embeddings make them."""
+"""Attention heads of these sizes are tried for pairs half a head apart, as rotary embeddings make them."""
 _LEAST_HEAD_GAIN = 0.01
 """A larger head must exceed a smaller one by this confidence. Multiples of a head fit as well as it does."""
 _LEAST_ROTATION = 32

@@ -279,7 +279,7 @@ def _lines(filled: Array, noun: str, origin: int) -> list[str]:
 _FILLED_WITH_RARE = 0.9
 """This share of the elements with extreme values must be NaN or Inf, for these values to be the reason."""
 _KINDS = 5
-"""The kinds of extremes that `_extremes` yields. The confidence pays for having had the choice."""
+"""`_extremes` yields this many kinds of extremes. The confidence pays for having had the choice."""
 
 
 def detect_non_finite_at_values(scene: Scene) -> Iterator[PatternMatch]:

@@ -94,7 +94,8 @@ _BUILD_PARTS = frozenset(
 )
 """The files and folders that a compiler and a runtime put beside `kernel_config.py`."""
 _MAX_CACHED_BYTES, _FILE_OVERHEAD_BYTES = 2**28, 2**14
-"""The cache limit in bytes, and the overhead counted for each file that is read whole."""
+"""The cache holds at most the first number of bytes. The second is counted as the overhead of each file that is read
+whole."""
 _MAX_MAPPED_FILES = 32
 """At most this many files stay mapped or open. An operation has at most 32 tensors."""
 
@@ -145,12 +146,12 @@ class Source:
 
     @cached_property
     def tensor_names(self) -> Sequence[str]:
-        """The names of the tensors, in the order of the listing."""
+        """Return the names of the tensors, in the order of the listing."""
         return tuple(self.tensors)
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """The place of each tensor in `tensor_names`."""
+        """Return the place of each tensor in `tensor_names`."""
         return {name: place for place, name in enumerate(self.tensor_names)}
 
     def names(self) -> KeysView[str]:
@@ -221,7 +222,8 @@ class _Listing:
 
     @property
     def top_level_dumps(self) -> list[str]:
-        """The dumps that lie where a runtime leaves them: the folder itself, one in it, or one of the recordings."""
+        """Return the dumps that lie where a runtime leaves them: the folder itself, one in it, or one of the
+        recordings."""
         return [dump for dump in self.dumps if not dump or str(PurePath(dump).parent) in (".", RECORDINGS)]
 
     def source(self, *, several_dumps: bool) -> Source:

@@ -31,13 +31,13 @@ from .finding import (
 )
 
 _HEIGHTS = (1, 8, 16, 32, 64, 128, 256)
-"""The heights of blocks that may be exchanged, in rows. They are those of usual tiles, and single rows."""
+"""Blocks of these heights may be exchanged, in rows. They are those of usual tiles, and single rows."""
 _WIDTHS = (8, 16, 32, 64, 128, 256)
-"""The widths of blocks that may be exchanged, in columns. They are those of usual tiles."""
+"""Blocks of these widths may be exchanged, in columns. They are those of usual tiles."""
 _SEED = 2026
-"""The seed of the surrogates. A fixed one makes the same tensors give the same answer again."""
+"""The surrogates have this seed. A fixed one makes the same tensors give the same answer again."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-"""The multiplier of hashes: 2^64 over the golden ratio. It is odd, and its bits look random."""
+"""Hashes are multiplied by this number: 2^64 over the golden ratio. It is odd, and its bits look random."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +52,7 @@ class _Exchange:
 
     @property
     def explained_share(self) -> float:
-        """The share of the wrong blocks that fit, in steps of 5 %."""
+        """Return the share of the wrong blocks that fit, in steps of 5 %."""
         return round(20 * int(np.count_nonzero(self.fits)) / max(int(np.count_nonzero(self.wrong)), 1)) / 20
 
 
@@ -227,13 +227,13 @@ def _are_bands(fits: Array, source: Array) -> bool:
 _SAMPLED = 4096
 """At most this many wrong places are looked up in expected. A true shift is found from a few."""
 _TRANSPOSED_BLOCKS = (8, 16, 32, 64, 128)
-"""The sides of square blocks that are tried as transposed, in elements. They are those of usual tiles."""
+"""Square blocks of these sides are tried as transposed, in elements. They are those of usual tiles."""
 _FRACTALS = ((16, 8), (16, 16), (16, 32))
-"""The heights and widths of blocks in the NZ layout, for types of 4, 2 and 1 bytes."""
+"""Blocks in the NZ layout have these heights and widths, for types of 4, 2 and 1 bytes."""
 _MOST_TRANSPOSITIONS = 20
-"""A bound on the transpositions that are tried. The confidence pays for having had the choice."""
+"""At most this many transpositions are tried. The confidence pays for having had the choice."""
 _MOVEMENT_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-"""The multiplier of hashes of runs, as `_MULTIPLIER`."""
+"""Hashes of runs are multiplied by this number, which is that of `_MULTIPLIER`."""
 
 
 def detect_shift(scene: Scene) -> Iterator[PatternMatch]:
@@ -369,7 +369,7 @@ _SHARE_WITHIN = 0.25
 _FEWEST_PLACED = 4
 """Fewer wrong elements have no describable place: any few points lie in some rectangle."""
 _SIDES = (256, 128, 64, 32, 16, 8)
-"""The sides of tiles that are tried, in elements, from large to small. They are those of usual kernels."""
+"""Tiles of these sides are tried, in elements, from large to small. They are those of usual kernels."""
 
 
 def detect_placement(scene: Scene) -> Iterator[PatternMatch]:
@@ -482,9 +482,8 @@ def _phase(residues: Array, period: int, noun: str) -> tuple[Pattern, str]:
 
 
 _FEW = 3
-"""The most places along an axis for which a swap of two of them may be a reversal. A reversal of two or three places
-leaves at most one of them right.
-"""
+"""Along an axis of at most this many places, a swap of two of them may be a reversal. A reversal of two or three places
+leaves at most one of them right."""
 
 
 def detect_reversed_axis(scene: Scene) -> Iterator[PatternMatch]:

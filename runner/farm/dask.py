@@ -84,7 +84,7 @@ class DaskEngine:
 
     @property
     def _connection_errors(self) -> tuple[type[Exception], ...]:
-        """The errors of a client that does not reach the scheduler."""
+        """Return the errors of a client that does not reach the scheduler."""
         distributed: Any = importlib.import_module("distributed")
         return OSError, TimeoutError, RuntimeError, distributed.client.ClosedClientError
 

@@ -104,7 +104,7 @@ def _size(path: Path) -> int:
 
 
 _MAX_LISTED_COMMITS = 20
-"""The number of commits that a host lists as present. New packs usually build on one of the latest."""
+"""A host lists this number of commits as present. New packs usually build on one of the latest."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class ProbeParcel:
 
     @property
     def objects(self) -> frozenset[str]:
-        """All objects that the parcel needs."""
+        """Return all objects that the parcel needs."""
         golden = self.request.golden.files.values() if self.request.golden else ()
         folders = () if self.runtime_dir is None else (self.runtime_dir,)
         return frozenset((*golden, *folders, *self.scripts.values()))
@@ -591,7 +591,7 @@ def _no_room_error(home: Home, error: OSError) -> UserError:
 
 
 _SEND_TIMEOUT = 900.0
-"""Seconds in which a driver has to send what is missing. A driver that died may come back."""
+"""A driver has this many seconds to send what is missing. A driver that died may come back."""
 _REPEAT_INTERVAL = 5.0
 """A host reports again after this many seconds that something is missing, because a report may be lost."""
 

@@ -270,7 +270,8 @@ class SharedBuilds:
         self._own = own
         self._most_bytes = most_bytes
         self.trouble: str | None = None
-        """Why the store could not be used. It is not asked again until `begin`, because each try may take minutes."""
+        """Says why the store could not be used. It is not asked again until `begin`, because each try may take
+        minutes."""
 
     def begin(self) -> None:
         """Start a new build. The trouble with the store may be over."""
@@ -381,7 +382,7 @@ class BuildCache:
 
     @property
     def trouble(self) -> str | None:
-        """Why the shared builds could not be used."""
+        """Return why the shared builds could not be used."""
         return None if self._shared is None else self._shared.trouble
 
     @contextlib.contextmanager

@@ -70,7 +70,7 @@ from .judge import (
 
 @dataclass(frozen=True, kw_only=True)
 class ManualRun:
-    """What a person needs to run the case in the slot.
+    """Holds what a person needs to run the case in the slot.
 
     `script` runs the case, or the words that follow it in place of the case.
     """
@@ -100,7 +100,7 @@ def write_manual_run(
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeRequest:
-    """What to build and run.
+    """Holds what to build and run.
 
     `timeout` is seconds for the run. `directory` receives the logs and what is kept of the run. `avoid` has the places
     (`place_name`) where the probe is not made as long as there is another one.
@@ -117,9 +117,9 @@ class ProbeRequest:
     timeout: float
     directory: Path
     by_hand: bool = False
-    """Whether the case is only built, and a person runs it."""
+    """Says whether the case is only built, and a person runs it."""
     build_only: bool = False
-    """Whether the commit is only built, ahead and below the priority of everything else."""
+    """Says whether the commit is only built, ahead and below the priority of everything else."""
     avoid: frozenset[str] = frozenset()
 
 
@@ -141,20 +141,20 @@ class ProbeResult:
     log: Path
     build_directory: Path | None
     symptoms: Symptoms | None = None
-    """What the run showed of its failure; None where nothing ran to its end."""
+    """Holds what the run showed of its failure; None where nothing ran to its end."""
     left: ManualRun | None = None
-    """What a person has to run, where the run is left to one."""
+    """Holds what a person has to run, where the run is left to one."""
     clock: float = field(default_factory=time.time, compare=False)
     """The time on the host's clock at the end of the probe."""
 
     @property
     def place(self) -> str:
-        """The place where the probe was made."""
+        """Return the place where the probe was made."""
         return place_name(self.host, self.slot)
 
     @property
     def build_source(self) -> BuildSource:
-        """The source of the toolchain."""
+        """Return the source of the toolchain."""
         return self.toolchain.source if self.toolchain else BuildSource.NONE
 
 
@@ -512,7 +512,7 @@ class Prober:
 
     @property
     def slot(self) -> Slot:
-        """The slot that this prober holds."""
+        """Return the slot that this prober holds."""
         return self._slot
 
     def probe(self, request: ProbeRequest) -> ProbeResult:

@@ -134,10 +134,9 @@ _SECRET_NAME = re.compile(
 )
 _SECRET_VALUE = re.compile(r"://[^/\s]*@|\b(authorization|bearer|basic)\b[: ]", re.IGNORECASE)
 _MIN_SECRET, _MIN_SECRET_WORD, _MIN_OTHER_SECRET = 8, 12, 16
-"""The least number of characters of a secret.
+"""A secret has at least this number of characters.
 
-They are for a value whose name looks like a secret's, for one that may be a plain word, and for any other.
-"""
+They are for a value whose name looks like a secret's, for one that may be a plain word, and for any other."""
 
 
 def is_public(name: str, value: str) -> bool:
@@ -285,13 +284,13 @@ class SupervisedProcess:
 
     @property
     def stdout(self) -> IO[bytes]:
-        """The command's standard output, where it goes to a pipe."""
+        """Return the command's standard output, where it goes to a pipe."""
         assert self.process.stdout is not None
         return self.process.stdout
 
     @property
     def stderr(self) -> IO[bytes]:
-        """The command's standard error, where it goes to a pipe."""
+        """Return the command's standard error, where it goes to a pipe."""
         assert self.process.stderr is not None
         return self.process.stderr
 
@@ -309,10 +308,10 @@ class SupervisedProcess:
 
 
 _LONGEST_LINE = 1 << 16
-"""The bytes of a line that are kept. A line without end must not fill memory or disk."""
+"""This many bytes of a line are kept. A line without end must not fill memory or disk."""
 
 _CHUNK = _LONGEST_LINE
-"""The bytes that are read at once. A line that lies wholly within them is never longer than a line may be."""
+"""This many bytes are read at once. A line that lies wholly within them is never longer than a line may be."""
 
 _GRACE = 10.0
 """A command gets this many seconds to end by itself once it has announced its end and prints nothing more."""
@@ -329,7 +328,7 @@ It returns True where it took them all, and then `OnLine` is not called for them
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What to run. `timeout` is in seconds, `memory` in bytes of address space (None: no limit).
+    """Holds what to run. `timeout` is in seconds, `memory` in bytes of address space (None: no limit).
 
     `holds` are locks that stay held until the last process of the command is gone, whatever happens to this process.
     """
@@ -351,7 +350,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedCommand:
-    """How a command ended, and after how many seconds."""
+    """Says how a command ended, and after how many seconds."""
 
     ending: Ending
     seconds: float
@@ -362,12 +361,12 @@ class RunningCommand(Protocol):
 
     @property
     def stdout(self) -> IO[bytes]:
-        """The stream of its standard output."""
+        """Return the stream of its standard output."""
         ...
 
     @property
     def stderr(self) -> IO[bytes]:
-        """The stream of its standard error."""
+        """Return the stream of its standard error."""
         ...
 
     def finish(self) -> int | None:

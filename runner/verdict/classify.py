@@ -30,7 +30,7 @@ from ..errors import UserError
 from .rules import BUILD_RULES, Ending, VerdictRule, compiler_error
 
 MAX_BYTES = 16 << 20
-"""The largest outcome of a harness that is read, in bytes. The run under test writes it, and may write any size."""
+"""A larger outcome of a harness, in bytes, is not read. The run under test writes it, and may write any size."""
 
 Text = Annotated[str, Field(max_length=1 << 16)]
 Name = Annotated[str, Field(max_length=256)]
@@ -59,9 +59,9 @@ class HarnessCall(_Record):
     finished: bool
     """False if the process ended inside the call."""
     passed: bool | None
-    """What the result says; None without a result."""
+    """Says what the result says; None without a result."""
     validated: bool
-    """Whether the call was given something to compare with, and was not only to compile."""
+    """Says whether the call was given something to compare with, and was not only to compile."""
     error: Text | None
     work_dir: Text | None
     execution_time: float | None
@@ -70,7 +70,7 @@ class HarnessCall(_Record):
     applied: Annotated[dict[Name, Setting], Field(max_length=32)]
     """Settings that the shim put into the call."""
     replaced: Annotated[dict[Name, Text], Field(max_length=32)]
-    """What the case itself had passed where the shim put something else."""
+    """Holds what the case itself had passed where the shim put something else."""
     not_applied: Annotated[dict[Name, Text], Field(max_length=32)]
     """Settings that this revision of the harness cannot take, and why."""
     measures: Annotated[dict[Name, dict[Name, float]], Field(max_length=64)] = {}
@@ -92,7 +92,7 @@ class HarnessOutcome(_Record):
     schema_version: Literal[1]
     interpreter: Interpreter
     began: int | None = None
-    """When the case began, in nanoseconds as files have it, if other scripts ran before it."""
+    """Says when the case began, in nanoseconds as files have it, if other scripts ran before it."""
     calls: Annotated[tuple[HarnessCall, ...], Field(strict=False, max_length=10_000)]
 
 
@@ -320,7 +320,7 @@ class MismatchReport:
 
     @property
     def signature(self) -> str | None:
-        """The failing outputs, sorted, with NaN and infinity marked: `out`, `k[nan],out`; None if unnamed.
+        """Return the failing outputs, sorted, with NaN and infinity marked: `out`, `k[nan],out`; None if unnamed.
 
         >>> report = MismatchReport()
         >>> report.add(re.match("'(?P<output>.*)' FAIL (?P<actual>.*)", "'out' FAIL -inf"))
@@ -335,7 +335,7 @@ class MismatchReport:
 
     @property
     def metrics(self) -> Mapping[str, Mapping[str, float]]:
-        """Finite numbers by output and measure.
+        """Return finite numbers by output and measure.
 
         `mismatched_fraction` is `mismatched / total`. `not_finite` is 1 if the run reported NaN or infinity.
         """
@@ -388,8 +388,8 @@ def _number(text: str) -> float | None:
 
 
 STATES = ("running", "ready", "waiting")
-"""The groups of stall patterns. Each is a state of unfinished tasks. The first of them that was printed is the kind of
-wait: a ready task may wait for a running one, and a waiting task for a ready one."""
+"""Stall patterns have these groups. Each is a state of unfinished tasks. The first of them that was printed is the kind
+of wait. A ready task may wait for a running one, and a waiting task for a ready one."""
 
 _MOST_KERNELS = 64
 """No more kernels are taken in once this many are known. A stall may leave thousands of tasks."""
@@ -488,7 +488,8 @@ class Tracebacks:
 
     @property
     def exception(self) -> str | None:
-        """The exception as it left the program: the last line of the first traceback, or of the last one chained to it.
+        """Return the exception as it left the program: the last line of the first traceback, or of the last one chained
+        to it.
 
         None if no traceback is complete.
         """
@@ -549,7 +550,7 @@ MAX_CALLS_SHOWN = 16
 """The evidence lists at most this many calls of the harness. A case may make thousands."""
 
 OF_A_COMPILER, OF_AN_EXCEPTION = "what a compiler says", "an exception that it printed"
-"""The reasons given for lines of evidence that name the cause if no rule does."""
+"""These reasons are given for lines of evidence that name the cause if no rule does."""
 _READ_WITHOUT_RULES = (b"error: ", b"\x1b")
 """A compiler's error is read only from a line with one of these. Escape sequences may stand in the text of a coloured
 line."""
@@ -572,20 +573,20 @@ class Classification:
 
 @dataclass
 class _Hits:
-    """What one rule has matched so far."""
+    """Holds what one rule has matched so far."""
 
     rule: VerdictRule
     evidence: list[Evidence] = field(default_factory=list[Evidence])
     signature: str | None = None
     first: re.Match[str] | None = None
     place: int = 0
-    """Of the first line that matched, among all lines."""
+    """Holds the place of the first line that matched, among all lines."""
     required_seen: bool = False
     excluded_seen: bool = False
 
     @property
     def holds(self) -> bool:
-        """Whether the rule counts for this output."""
+        """Return whether the rule counts for this output."""
         required = self.rule.requires is None or self.required_seen
         return bool(self.evidence) and required and not self.excluded_seen
 
@@ -781,7 +782,7 @@ class Classifier:
 
     @property
     def _mismatches(self) -> MismatchReport:
-        """The harness's own report where it names outputs: printed lines may be torn or cut."""
+        """Return the harness's own report where it names outputs: printed lines may be torn or cut."""
         return self._returned if self._returned.signature is not None else self._printed
 
     def _success(self, calls: Sequence[HarnessCall]) -> Verdict | None:

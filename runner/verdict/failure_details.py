@@ -63,7 +63,7 @@ class ReportedTests:
 
     @property
     def tests(self) -> int | None:
-        """None where no runner says it. Some say it twice, in each run alike."""
+        """Return the number of tests; None where no runner says it. Some say it twice, in each run alike."""
         return self.ran + max(self.total - self.skipped, 0) if self.is_told else None
 
 

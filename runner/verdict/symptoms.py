@@ -29,7 +29,7 @@ TIMEOUT_CODE = 124
 
 
 class Family(StrEnum):
-    """What sort of thing failed."""
+    """Says what sort of thing failed."""
 
     TEST = "test"
     ASSERTION = "assertion"
@@ -54,12 +54,12 @@ class Family(StrEnum):
 
     @property
     def prevents_check(self) -> bool:
-        """Whether the run did not get as far as what it checks."""
+        """Return whether the run did not get as far as what it checks."""
         return self in _PREVENTS_CHECK
 
     @property
     def may_be_machine(self) -> bool:
-        """Whether the machine may have failed, and not the commit, so that another run may end otherwise."""
+        """Return whether the machine may have failed, and not the commit, so that another run may end otherwise."""
         return self in _MAY_BE_MACHINE
 
 
@@ -162,7 +162,7 @@ class Symptoms:
 
     @property
     def causes(self) -> tuple[Symptom, ...]:
-        """The errors without those that only follow from others."""
+        """Return the errors without those that only follow from others."""
         return tuple(each for each in self.shown if each.family is not Family.CONSEQUENCE)
 
     def plain(self) -> dict[str, Any]:
@@ -623,7 +623,7 @@ class SymptomReader:
     _room: int = _READ_FIRST
     """Bytes that are still read as they come."""
     _late: deque[tuple[str, bytes]] = field(default_factory=deque[tuple[str, bytes]])
-    """What came last, read at the end."""
+    """Holds what came last, read at the end."""
     _late_size: int = 0
     _has_gap: bool = False
 
@@ -643,7 +643,7 @@ class SymptomReader:
 
     @property
     def cause_line(self) -> str | None:
-        """The line that the first error with a name was read from; None where there is none."""
+        """Return the line that the first error with a name was read from; None where there is none."""
         causes = (
             text for symptom, text in self._shown.items() if symptom.family not in _WITHOUT_NAME and text
         )

@@ -190,7 +190,7 @@ class StackContent:
 
     @cached_property
     def _pins_of_repositories(self) -> frozenset[tuple[str, str]]:
-        """The pin files that hold only the commit of a repository of the stack, whose own content counts.
+        """Return the pin files that hold only the commit of a repository of the stack, whose own content counts.
 
         A version file contains other things too.
         """

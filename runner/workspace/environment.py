@@ -232,7 +232,7 @@ class InheritedVariables(Model):
 
     @property
     def relevant_values(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """The variables that may change what a run does, without the values of tokens.
+        """Return the variables that may change what a run does, without the values of tokens.
 
         A renewed token changes nothing, so its name alone counts.
         """

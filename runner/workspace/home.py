@@ -41,37 +41,38 @@ class Home:
 
     @property
     def clones(self) -> Path:
-        """Private bare repositories that borrow the objects of the user's checkouts."""
+        """Return private bare repositories that borrow the objects of the user's checkouts."""
         return self.cache / "clones"
 
     @property
     def mirrors(self) -> Path:
-        """Repositories of what drivers on other machines have sent here."""
+        """Return repositories of what drivers on other machines have sent here."""
         return self.cache / "mirrors"
 
     @property
     def objects(self) -> Path:
-        """Files that drivers on other machines have sent here, by the SHA-256 of their contents."""
+        """Return files that drivers on other machines have sent here, by the SHA-256 of their contents."""
         return self.cache / "objects"
 
     @property
     def probe_results(self) -> Path:
-        """Results of probes for drivers on other machines, one folder for each probe, until they have fetched them."""
+        """Return the results of probes for drivers on other machines, one folder for each probe, until these fetch
+        them."""
         return self.cache / "made"
 
     @property
     def slots(self) -> Path:
-        """Worktrees and virtual environments, one set for each slot."""
+        """Return worktrees and virtual environments, one set for each slot."""
         return self.cache / "slots"
 
     @property
     def builds(self) -> Path:
-        """Outputs of build steps, by content key."""
+        """Return the outputs of build steps, by content key."""
         return self.cache / "builds"
 
     @property
     def options(self) -> Path:
-        """The options that cases offer, by content key."""
+        """Return the options that cases offer, by content key."""
         return self.cache / "options"
 
     @property
@@ -81,17 +82,17 @@ class Home:
 
     @property
     def releases(self) -> Path:
-        """Histories that are made from the releases of tools."""
+        """Return histories that are made from the releases of tools."""
         return self.state / "releases"
 
     @property
     def trust_marks(self) -> Path:
-        """Marks of files that were found, not typed, and that a person has trusted."""
+        """Return marks of files that were found, not typed, and that a person has trusted."""
         return self.state / "trusted"
 
     @property
     def bisections(self) -> Path:
-        """Logs and build directories of probes, one folder for each bisection."""
+        """Return logs and build directories of probes, one folder for each bisection."""
         return self.state / "bisections"
 
     def compared_builds_file(self, bisection: str) -> Path:
@@ -107,7 +108,7 @@ class Home:
 
     @property
     def store(self) -> Path:
-        """The file of the default store."""
+        """Return the file of the default store."""
         return self.state / "store.sqlite"
 
 

@@ -396,7 +396,7 @@ class VirtualEnvironment:
 
     @property
     def python(self) -> Path:
-        """The interpreter of this environment."""
+        """Return the interpreter of this environment."""
         return self.directory / "bin" / "python"
 
     @cached_property
@@ -474,7 +474,7 @@ class Slot:
 
     @property
     def python(self) -> Path:
-        """The interpreter of the slot's virtual environment."""
+        """Return the interpreter of the slot's virtual environment."""
         return self._environment.python
 
     def ensure_python(self) -> None:
@@ -730,13 +730,13 @@ class Workspace:
         self._present: set[tuple[str, str]] = set()
         self._missing: dict[tuple[str, str], str] = {}
         self._refused: dict[str, str] = {}
-        """Why an object could not be fetched, by its id."""
+        """Says why an object could not be fetched, by its id."""
         paths = json.dumps({name: str(git.common_directory) for name, git in self.repositories.items()})
         self._pool = home.slots / f"{stack.name}-{hashlib.sha256(paths.encode()).hexdigest()[:12]}"
 
     @cached_property
     def clones(self) -> Mapping[str, GitRepository]:
-        """Private repositories that see the user's objects, and those that were fetched. Raises `UserError`."""
+        """Return private repositories that see the user's objects, and those that were fetched. Raises `UserError`."""
         try:
             self._home.make_cache()
             return {
