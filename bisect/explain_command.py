@@ -45,7 +45,7 @@ from .report.model import Metric, to_metric
 from .report.phrases import cut, indented_line, one_line
 
 FOUND, NOTHING_WRONG, UNDECIDED = 0, 3, 6
-"""The exit codes, as those of `reduce`."""
+"""These exit codes mean the same as those of `reduce`."""
 
 Shown = TypeVar("Shown", CheckEvidence, Ladder, FirstDifference)
 
@@ -100,7 +100,7 @@ class MisplacedTile(Model):
 
 
 class PassResult(Model):
-    """What came of executing the dump after a pass.
+    """Holds what came of executing the dump after a pass.
 
     `error` is in tolerances. `same_as` names the pass whose dump says the same. `faults` counts tiles that lie where
     they must not.
@@ -117,7 +117,7 @@ class PassResult(Model):
 
 
 class CheckReport(Model):
-    """What is known of the check, and of which outputs.
+    """Holds what is known of the check, and of which outputs.
 
     An output is `out_of_reach` where the expected values, rounded to its type, fail. It is `unchanged` where a run that
     writes nothing passes. `frontend_error` is that of the program before any pass, in tolerances.

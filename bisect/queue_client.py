@@ -446,7 +446,7 @@ def _note(text: str) -> None:
 
 
 _LONGEST_USER = 64
-"""The longest name of a user, in characters. The store's column holds as many."""
+"""The name of a user has at most this many characters. The store's column holds as many."""
 
 
 def token(options: TokenOptions) -> int:

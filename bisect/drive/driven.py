@@ -71,7 +71,7 @@ from .progress import Progress, StartedProbe, represented_end, rerun_reason
 from .repository_history import HistoryReader
 
 _MAX_CLOCK_DIFFERENCE = 600.0
-"""Seconds. A smaller difference may be the time that a result took to arrive."""
+"""Clocks may differ by this many seconds. A smaller difference may be the time that a result took to arrive."""
 
 
 class EnvironmentWatch:

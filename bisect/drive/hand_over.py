@@ -77,7 +77,7 @@ from ..report.report_builder import (
 
 _LOG = "localize.log.gz"
 _NO_DIVERGENCE_CODE = 3
-"""The exit code with which a localization says that nothing diverges."""
+"""A localization says with this exit code that nothing diverges."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,7 +380,7 @@ def localize_culprit(
 
 @dataclass(frozen=True, kw_only=True)
 class _LocalizationContext:
-    """What all steps of a localization need. `deadline` is a time of `time.monotonic`."""
+    """Holds what all steps of a localization need. `deadline` is a time of `time.monotonic`."""
 
     rows: Rows
     culprit: ComparedProbe
@@ -501,9 +501,9 @@ _PREFIX = "PRECISION_BISECT_"
 _TIMEOUT = 60.0
 """A hook is stopped after this many seconds, so that a hanging one does not hold the bisection."""
 _NOT_STARTED = 127
-"""The exit code for a hook that cannot start, as shells have it."""
+"""A hook that cannot start has this exit code, as in shells."""
 _TIMED_OUT = 124
-"""The exit code for a hook that took too long, as `timeout` has it."""
+"""A hook that took too long has this exit code, as with `timeout`."""
 
 
 def check_hook(command: Sequence[str], *, asked: str) -> None:
@@ -541,7 +541,7 @@ def call_hook(command: Sequence[str], text: str, variables: Mapping[str, str]) -
 
 
 class EndNotice(Document):
-    """What the command of --notify gets on its standard input."""
+    """Holds what the command of --notify gets on its standard input."""
 
     schema_version: Literal[1] = 1
     name: str
@@ -603,7 +603,7 @@ def _notice(session: Session, name: str) -> tuple[EndNotice, str]:
 
 
 _STACK_OPTIONS = ("--stack", "--repository")
-"""Options of a bisection that the subcommand `adapt` has too."""
+"""The subcommand `adapt` has these options of a bisection too."""
 
 
 def refused_argument_advice(rows: Rows) -> Iterator[str]:

@@ -292,7 +292,7 @@ CANCELLED = "stopped: its result is not waited for any more"
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """How many runs and builds are still to come if every run tells the truth.
+    """Says how many runs and builds are still to come if every run tells the truth.
 
     `seconds` is the time they take. It is None where nothing was timed yet.
     """
@@ -305,7 +305,7 @@ class Estimate:
 
     @property
     def runs(self) -> int:
-        """The number of all runs together."""
+        """Return the number of all runs together."""
         return self.ends + self.search + self.confirm
 
 

@@ -104,7 +104,7 @@ _VERDICTS = {
 
 
 class PersonAnswer(StrEnum):
-    """What a person may answer. The first letters are enough where they are unique."""
+    """Says what a person may answer. The first letters are enough where they are unique."""
 
     GOOD = "good"
     BAD = "bad"
@@ -179,7 +179,7 @@ class PersonWorkers:
 
     @property
     def jobs(self) -> int:
-        """The number of probes that are made at once."""
+        """Return the number of probes that are made at once."""
         return self._workers.jobs
 
     def begin(self, request: ProbeRequest) -> int:
@@ -258,12 +258,12 @@ def ask_at_terminal(left: ManualRun, stack: Stack, *, answers: IO[str], out: IO[
 
 
 _RESUMABLE = (None, BisectionOutcome.BUDGET)
-"""Outcomes of a bisection that can be resumed."""
+"""A bisection with one of these outcomes can be resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriveOptions:
-    """Who works on a bisection in this start, and how much.
+    """Says who works on a bisection in this start, and how much.
 
     `deadline` is a time of `time.monotonic`. `build_store` has shared builds.
     """
@@ -299,7 +299,7 @@ class StoredBisection:
         self._end = DriveEnd.INTERRUPTED
         self._failure: str | None = None
         self._has_time = False
-        """Whether the time of this start was recorded for its report."""
+        """Says whether the time of this start was recorded for its report."""
         self.conclusion: Conclusion | None = None
         """The conclusion, if the bisection ended in this start."""
 
@@ -376,7 +376,7 @@ class StoredBisection:
 
     @property
     def request(self) -> BisectRequest:
-        """The question of the bisection."""
+        """Return the question of the bisection."""
         return read_document(BisectRequest, self.journal.row().request)
 
     @contextmanager

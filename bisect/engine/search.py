@@ -82,7 +82,7 @@ _DECISION_ODDS = 99.0
 _MOST_RUNS = 24
 """A content that has told nothing after this many runs is skipped. A bad end that passes is waited for as many."""
 _LEAST_RATE = 0.01
-"""The least distance of a rate from 0 and from 1, since no rate is surely 0 or 1."""
+"""A rate keeps at least this distance from 0 and from 1, since no rate is surely 0 or 1."""
 
 
 @dataclass(frozen=True)
@@ -512,7 +512,7 @@ def _suspect_count(posterior: Posterior) -> int:
 
 
 _TRUST = 0.9
-"""The chance that a perturbation shows the searched fault and no other. Under it the bad end must always fail as
+"""A perturbation shows the searched fault and no other with this chance. Under it the bad end must always fail as
 without it, and the good end never."""
 _HELP_CHANCE = 0.25
 """A perturbation that was not tried yet is assumed to make a failure certain with this chance. Most do not help."""
@@ -528,9 +528,9 @@ _PASSES_REQUIRED = 2
 """The good end must pass this often before a perturbation is used: it must not make every commit fail."""
 
 _MIN_COMMIT_CHANCE = 0.5
-"""The least chance that some commit is to blame. Below it the search under a perturbation is ignored."""
+"""Some commit must be to blame with at least this chance. Below it the search under a perturbation is ignored."""
 _CONFIRMATION_RUNS = 3.0
-"""The runs that confirm an answer where the failure is certain: those of the culprit and its parent, after those that
+"""Where the failure is certain, this many runs confirm an answer: those of the culprit and its parent, after those that
 halve."""
 
 
@@ -616,7 +616,7 @@ class PerturbationTrials(RangeState):
 
 
 class _Trial:
-    """What both ends did so far under one perturbation."""
+    """Holds what both ends did so far under one perturbation."""
 
     def __init__(self, under: RangeSearch, known: BisectionKnowledge) -> None:
         self.under = under

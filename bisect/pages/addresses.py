@@ -16,9 +16,9 @@ INDEX = "index.html"
 BISECTIONS = "bisections.html"
 QUEUE = "queue.html"
 QUEUE_EVENTS = "queue-events"
-"""A stream of events, on which a server sends each change of the queue."""
+"""A server sends each change of the queue as a stream of events at this address."""
 QUEUE_ENTRIES = "queue.json"
-"""The queue for machines, which only a server has. One submission is `queue/ID.json`."""
+"""A server alone has the queue for machines at this address. One submission is `queue/ID.json`."""
 
 
 def slug(text: str) -> str:

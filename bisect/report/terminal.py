@@ -49,7 +49,7 @@ from .write import BAD_SCRIPT, GOOD_SCRIPT
 _LABEL_WIDTH = 10
 """Labels take this many columns. The longest one fits into them."""
 _MIN_TWO_COLUMN_WIDTH = _LABEL_WIDTH + 1 + 40
-"""The least width of two columns, because git's full commit ids have 40 characters."""
+"""Two columns need at least this width, because git's full commit ids have 40 characters."""
 _MAX_FILES = 3
 """The terminal names at most this many of a commit's files and counts the rest."""
 _MAX_COMMITS = 8
@@ -61,7 +61,7 @@ _MAX_FAILURES = 2
 _MAX_TEXT_LENGTH = 300
 """The terminal shows at most this many characters of a text. A message may hold a whole array."""
 _MAX_PRINTED_LENGTH = 138
-"""Characters of a printed line that are shown. They fill two lines beside the labels at 80 columns."""
+"""This many characters of a printed line are shown. They fill two lines beside the labels at 80 columns."""
 _DIFFSTAT_WIDTH = 60
 """A diffstat has this many columns. Beside the labels it fits into a terminal of 80."""
 _ANSWER_STYLES = {"culprit": "bold green", "suspect": "bold yellow"}

@@ -82,7 +82,7 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What runs of another kind tell of the hypotheses beforehand.
+    """Holds what runs of another kind tell of the hypotheses beforehand.
 
     commits: how probable it is that each is to blame, if any is; shape [n], of sum 1. others: the factor by which it is
     less probable that none is.
@@ -242,7 +242,7 @@ def _words(names: Iterable[str]) -> set[str]:
 
 
 _SHARED_CULPRIT_SHARE = 0.5
-"""The share of a search's prior that goes to a culprit in common: a commit that other searches suspect is to blame here
+"""This share of a search's prior goes to a culprit in common: a commit that other searches suspect is to blame here
 too."""
 
 
@@ -321,7 +321,7 @@ _LEAST_MASS = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class JointInformation:
-    """What runs of some commits tell beside each other.
+    """Holds what runs of some commits tell beside each other.
 
     probability: of the hypotheses, those that no run of `commits` tells apart as one; shape [h]. fails: the chance that
     a run of each of `commits` fails under each of them; shape [k, h].
@@ -397,7 +397,8 @@ Cell: TypeAlias = frozenset[str]
 
 @dataclass(frozen=True)
 class LayerMatrix:
-    """What is known of the cells of some layers. A new matrix knows the two ends; each outcome makes another matrix."""
+    """Holds what is known of the cells of some layers. A new matrix knows the two ends; each outcome makes another
+    matrix."""
 
     layers: tuple[str, ...]
     told: Mapping[Cell, Outcome]

@@ -37,17 +37,18 @@ _MAX_RUNS = 1000
 _LEAST_CAPACITY = 0.01
 """A run is assumed to tell at least this many bits. With almost equal rates the quotient would leave all bounds."""
 _LONGEST_WAIT_FOR_FAILURE = 100.0
-"""The most runs expected until an end fails that should. A search of a failure as rare takes several times as many."""
+"""At most this many runs are expected until an end fails that should. A search of a failure as rare takes several times
+as many."""
 _LONGEST_WAIT_FOR_PASS = 20.0
-"""The most runs expected until an end passes that should. The limit is lower than for a failure, because the user said
-that the end passes, not that it passes now and then."""
+"""At most this many runs are expected until an end passes that should. The limit is lower than for a failure, because
+the user said that the end passes, not that it passes now and then."""
 
 
 def most_runs(posterior: Posterior, *, confidence: float = 0.99) -> int:
     """Return the most runs that a search may take: four times what an ideal search would take, and 20.
 
-    The ideal search is taken at the rates as they are known so far. With C the capacity of one run, no search takes
-    fewer than (log2 n + log2 1 / (1 - confidence)) / C runs by much. The source is Burnashev, Data Transmission over a
+    The ideal search is taken at the rates as they are known so far. C is the capacity of one run. No search takes by
+    much fewer than (log2 n + log2 1 / (1 - confidence)) / C runs. The source is Burnashev, Data Transmission over a
     Discrete Channel with Feedback, 1976. Where the world is not as modelled the posterior need never settle, and this
     bound ends the search. It is at most 1,000, whatever the rates.
     """
@@ -91,8 +92,8 @@ def capacity(good: float, bad: float) -> float:
     """Return the bits that one run can tell of which side its commit is on, at the best share of bad ones.
 
     This is the capacity of the binary channel with these fail rates. With s = (H(bad) - H(good)) / (bad - good) the
-    best chance to fail is 1 / (1 + 2^s). Then C = log2(1 + 2^s) - s (1 - good) - H(good) (Cover and Thomas, Elements of
-    Information Theory, section 7.1; the Z-channel is good = 0).
+    best chance to fail is 1 / (1 + 2^s). Then C = log2(1 + 2^s) - s (1 - good) - H(good). The source is Cover and
+    Thomas, Elements of Information Theory, section 7.1. The Z-channel is good = 0.
 
     >>> round(capacity(0.0, 1.0), 6), round(capacity(0.0, 0.5), 4), capacity(0.5, 0.5)
     (1.0, 0.3219, 0.0)
@@ -156,8 +157,8 @@ _NEARLY_ALL = 0.999
 """Commits that hold this share of the belief are grouped. The rest count one by one, as they hardly change the
 entropy."""
 _MAX_GROUPED_COMMITS = 10_000
-"""The most commits beyond an untestable stretch that are compared to find those that no test can tell apart. Their sets
-of ancestors take n^2 / 8 bytes."""
+"""At most this many commits beyond an untestable stretch are compared to find those that no test can tell apart. Their
+sets of ancestors take n^2 / 8 bytes."""
 
 
 def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
@@ -379,7 +380,7 @@ _EXCHANGES = 2
 """Each chosen commit is exchanged this many times for a better one. Two rounds turn a half and a quarter into
 thirds."""
 _CONSIDERED = 128
-"""The most commits among which a batch is chosen. A choice among all takes time in proportion to the range."""
+"""A batch is chosen among at most this many commits. A choice among all takes time in proportion to the range."""
 
 
 def next_runs(

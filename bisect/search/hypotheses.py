@@ -45,7 +45,7 @@ from .graph import CommitGraph, Floats, Integers, Mask, Window
 from .rates import IMPOSSIBLE, OutcomeModel, Rates
 
 GOOD_END = -1
-"""The commit number of the good end, in observations."""
+"""The good end has this commit number in observations."""
 
 
 class Groups(NamedTuple):
@@ -108,7 +108,7 @@ class Groups(NamedTuple):
 
 
 _SHAPES = ((0.05, 1.0), (0.05, 0.5), (0.3, 1.0))
-"""The pairs of s and p, all equally likely."""
+"""All pairs of s and p are equally likely."""
 _HALF_WAY = 2
 """With this many commits to the bad end, a fault is half as likely to grow as with very many."""
 
@@ -120,7 +120,7 @@ _NEVER, _NEARLY = 1e-300, 1e-15
 
 
 class GrowingFault(NamedTuple):
-    """For each of g groups of commits, what follows if a fault that grows began in it.
+    """Says for each of g groups of commits what follows if a fault that grows began in it.
 
     log_evidence: of all runs, and of its growing; shape [g].
     fail_if_good, fail_if_bad: the chance that a run fails, of a commit of that side that never ran; shape [g].
@@ -216,9 +216,9 @@ def _log_likelihood(chance: Floats, fails: Floats, passes: Floats) -> Floats:
 
 
 _ANOTHER_LINE = 0.3
-"""The prior chance of a second change that nothing fixed before the end of the range."""
+"""A second change that nothing fixed before the end of the range has this prior chance."""
 _BROKEN_BEFORE = 0.03
-"""The prior chance of a second change that a later commit fixed."""
+"""A second change that a later commit fixed has this prior chance."""
 _REVERTED, _BROUGHT_BACK = 0.3, 0.1
 """The chance that one of the regions between a commit and its undoing in which something failed holds further bad
 commits. The first holds where the undoing says so. The second holds where it only brings a file back to what it was."""
@@ -334,7 +334,7 @@ _UNLIKELY = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """For each of g groups of commits, what follows if one commit of it is to blame.
+    """Says for each of g groups of commits what follows if one commit of it is to blame.
 
     log_evidence: of all runs; shape [g].
     fail_if_good, fail_if_bad: the chance that a run fails, of a commit of that side that never ran; shape [g].
@@ -350,7 +350,7 @@ class Explanation:
     _weights: tuple[Floats, Floats]
     _culprit: Integers
     _growing: tuple[GrowingFault, Floats] | None = None
-    """What follows where the fault grows, and the share that this has of the evidence of each group."""
+    """Holds what follows where the fault grows, and the share that this has of the evidence of each group."""
 
     def with_growing(self, grown: GrowingFault | None, share: Floats) -> "Explanation":
         """Return the explanation with faults that grow beside. share: of all commits, in each group."""
@@ -381,7 +381,8 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class _Sides:
-    """Which of the t commits that ran are bad under each of h hypotheses, and which are the culprit or a parent of it.
+    """Says which of the t commits that ran are bad under each of h hypotheses, and which are the culprit or a parent of
+    it.
 
     Shapes [t, h]. tallies: the fails and passes of each. ends: commits whose outcomes are not their own, as the
     question itself says what they show.

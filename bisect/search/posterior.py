@@ -21,7 +21,7 @@ from .rates import Rates
 from .testability import Cause, out_of_reach, skip_probability
 
 _PLACES_MATTER = 0.05
-"""The prior chance that the place of a run, such as a host, changes how often it fails."""
+"""The place of a run, such as a host, changes with this prior chance how often it fails."""
 _STEPS = 20
 """The chance that places matter is rounded to one part in this many. A few runs tell it no more exactly."""
 
@@ -131,14 +131,15 @@ def _log_own(outcomes: Iterable[Outcome]) -> float:
 
 
 _NO_CULPRIT = 0.04
-"""The probability before the first run that no commit is to blame. At Google four ranges in ten had no culprit
+"""Before the first run, no commit is to blame with this probability. At Google four ranges in ten had no culprit
 (Henderson et al., Flake Aware Culprit Finding, ICST 2023). Here most cases are not flaky, and both ends were seen to
 differ before anyone asks."""
 _ALL_PASS, _ALL_FAIL = 0.03, 0.1
-"""The probability that no run fails, though someone saw the bad end do so. The second is that each run fails, because a
-case or a machine is broken. With the first, a bad end that passes is waited for 24 runs; with 0.01 it would be 66."""
+"""With the first probability no run fails, though someone saw the bad end do so. The second is that each run fails,
+because a case or a machine is broken. With the first, a bad end that passes is waited for 24 runs; with 0.01 it would
+be 66."""
 _ENVIRONMENT = 0.002
-"""The probability before the first run that the environment changed in between. A larger one would doubt each flaky
+"""Before the first run, the environment changed in between with this probability. A larger one would doubt each flaky
 end."""
 _IN_PLAY = 0.999
 """The commits that are left to be searched are the fewest that hold this share of the belief in commits."""

@@ -19,7 +19,7 @@ from .graph import CommitGraph, Floats, Integers, Mask
 
 @dataclass(frozen=True)
 class Neighbours:
-    """For each commit the nearest tried ones before and after it: how far away, and whether each was skipped."""
+    """Says how far the nearest tried commits before and after each commit are, and whether each was skipped."""
 
     distance_before: Integers
     skipped_before: Mask
@@ -136,14 +136,14 @@ _EXCEPTION = 0.03
 """A commit is an exception to what the line, or the version, tells of it with this chance."""
 
 _FILE_SHARES = (0.15, 0.35, 0.6)
-"""The shares of a file's versions that may be untestable. Each is one model, and the runs decide between them."""
+"""One of these shares of a file's versions may be untestable. Each is one model, and the runs decide between them."""
 _LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""How many neighbouring versions of a file may be untestable together. Each length is one model."""
+"""This many neighbouring versions of a file may be untestable together. Each length is one model."""
 
 
 _STAYS_BROKEN = 0.97
-"""The chance that a commit fails with an error that the nearest tried ones before and after it fail with. An error that
-is fixed seldom comes back as it was."""
+"""A commit fails with this chance with an error that the nearest tried ones before and after it fail with. An error
+that is fixed seldom comes back as it was."""
 
 
 @dataclass(frozen=True)
@@ -259,12 +259,12 @@ def _nearness_explanations(graph: CommitGraph, tried: Mapping[int, bool]) -> Ite
 
 
 _SHARES = (0.05, 0.15, 0.35)
-"""The shares of commits that may be untestable. Each is one model, and the runs decide between them."""
+"""One of these shares of commits may be untestable. Each is one model, and the runs decide between them."""
 _SHORTEST, _MOST_LENGTHS = 8, 6
-"""The shortest stretch, in commits, and the most lengths. They go from where stepping out of one pays to a quarter of
-the range. Where few are enough, they double."""
+"""The shortest stretch has the first number of commits, and the second bounds the number of lengths. Lengths
+go from where stepping out of a stretch pays to a quarter of the range. Where few are enough, they double."""
 _INDEPENDENT = 3.0
-"""The prior weight of untestable commits that do not come in stretches. It is that of three lengths."""
+"""Untestable commits that do not come in stretches have this prior weight. It is that of three lengths."""
 _MOST_CAUSES = 12
 """At most this many causes of skips are followed, those met most often. Each costs time in every step."""
 _GIVEN_UP, _TRIED = 0.95, 3
