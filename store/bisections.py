@@ -51,7 +51,7 @@ from .vocabulary import (
 )
 
 _MOST_RUNS = 10_000
-"""Rates are learned from this many of the newest nightly runs. The rows of a night of years would fill the memory."""
+"""Rates are learned from this many of the newest nightly runs. The nights of years would fill the memory."""
 _READ_BATCH = 1_000
 """The database hands over this many rows at a time, so that runs of other repositories do not fill the memory."""
 _MOST_BISECTIONS = 200
@@ -266,7 +266,7 @@ def get_or_create_environment(session: Session, fingerprint: str, details: Mappi
 
 
 _NOT_REUSED = ProbeRow.reused_id.is_(None)
-"""The condition that a probe was made for its bisection, and not reused from another one."""
+"""By this condition a probe was made for its bisection, and not reused from another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +315,7 @@ _OWN_COLUMNS = {"id", "bisection_id", "stage_id", "ordinal", "phase", "run", "re
 _COPIED_COLUMNS = [
     column.key for column in ProbeRow.__mapper__.column_attrs if column.key not in _OWN_COLUMNS
 ]
-"""The columns that are the same in a copy of a probe for another bisection."""
+"""These columns are the same in a copy of a probe for another bisection."""
 
 
 class ProbeJournal:

@@ -44,10 +44,10 @@ locks."""
 
 
 _DATABASES = ("sqlite", "postgresql")
-"""The databases that a store can be in."""
+"""A store can be in one of these databases."""
 
 _LOG_HEADER = 32
-"""The bytes of the header of SQLite's log. https://sqlite.org/fileformat.html#the_write_ahead_log"""
+"""The header of SQLite's log has this many bytes. https://sqlite.org/fileformat.html#the_write_ahead_log"""
 _LOG_BEGINNINGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _OPEN_FILE_KEY = "opened"
 """The sessions of a store keep the file that they write to under this key."""

@@ -130,7 +130,7 @@ def _seconds_had(
     return had
 
 
-_OVER = (SubmissionState.ENDED, SubmissionState.CANCELLED)
+_FINAL_STATES = (SubmissionState.ENDED, SubmissionState.CANCELLED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ class QueueEntry:
     @property
     def is_over(self) -> bool:
         """Return whether it has ended or was cancelled."""
-        return self.state in _OVER
+        return self.state in _FINAL_STATES
 
 
 def find_entry(session: Session, number: int) -> QueueEntry | None:
@@ -186,7 +186,7 @@ def find_entry(session: Session, number: int) -> QueueEntry | None:
 
 def queue_entries(session: Session, *, max_ended: int) -> list[QueueEntry]:
     """Return what runs, what waits, and the newest submissions that are over, in the order of submission."""
-    is_over = SubmissionRow.state.in_(_OVER)
+    is_over = SubmissionRow.state.in_(_FINAL_STATES)
     over = select(SubmissionRow).where(is_over).order_by(SubmissionRow.finished.desc()).limit(max_ended)
     rows = [*session.scalars(select(SubmissionRow).where(~is_over)), *session.scalars(over)]
     return list(_entries(session, sorted(rows, key=lambda row: row.id)))
@@ -599,7 +599,7 @@ def _used(session: Session, moment: datetime) -> dict[str, list[float]]:
     return dict(used)
 
 
-_BYTES = 32
+_TOKEN_BYTES = 32
 """A token has this many random bytes. At 256 bits nobody can guess one."""
 
 
@@ -611,7 +611,7 @@ class TokenJournal:
 
     def new(self, user: str) -> str:
         """Draw a token for a user. Nobody can read it from the store."""
-        token = secrets.token_urlsafe(_BYTES)
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
         with self._sessions.begin() as session:
             session.add(TokenRow(user=user, digest=_digest(token), created=store_now(session)))
         return token

@@ -93,7 +93,7 @@ StringMap = dict[str, str]
 FloatMap = dict[str, float]
 """Maps names to numbers."""
 Metrics = dict[str, dict[str, float]]
-"""Measured numbers by output, then by metric."""
+"""Each output has its measured numbers, by metric."""
 
 
 def _wrap_values(bare: object) -> dict[str, Any]:

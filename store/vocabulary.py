@@ -12,12 +12,11 @@ from typing import Literal, NamedTuple
 
 MAKER = "precision-bisect"
 MAKER_EMAIL = "precision-bisect@localhost"
-"""The author's address in commits that this tool makes in its own clones: of releases, and of files on the user's disk.
+"""This tool makes commits in its own clones, of releases and of files on the user's disk, with this author's address.
 
-The dates of such commits have no meaning.
-"""
+The dates of such commits have no meaning."""
 _NOTHING, _SUBMODULE = "000000", "160000"
-"""Git's modes of an absent path and of a submodule."""
+"""Git gives these modes to an absent path and to a submodule."""
 
 
 class TreeChange(NamedTuple):
@@ -62,7 +61,7 @@ class Commit:
 
 
 Stream = Literal["stdout", "stderr", "outcome", "build"]
-"""The source of a line. `outcome` is the error text that the harness shim wrote, `build` a build step."""
+"""A line has one of these sources. `outcome` is the error text that the harness shim wrote, `build` a build step."""
 
 
 class Verdict(StrEnum):
@@ -422,7 +421,7 @@ class SubmissionState(StrEnum):
 
 
 HIGHEST_PRIORITY = 1000
-"""The highest priority of a submission. The lowest one is its negative."""
+"""No submission has a higher priority. The lowest one is its negative."""
 
 
 _BUILDS = {
