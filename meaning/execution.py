@@ -59,14 +59,14 @@ MOST_CALLS = 50
 """Calls of functions may nest this deep. A dump may call itself, and Python's own stack ends soon after."""
 
 _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
-"""Attributes that are not evaluated. They order tasks, and some name variables that no statement defines."""
+"""These attributes are not evaluated. They order tasks, and some name variables that no statement defines."""
 
-_ADDED = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"
-_SUFFIX, _LAST_SUFFIX = re.compile(rf"{_ADDED}+$"), re.compile(rf"{_ADDED}$")
-"""The suffixes that passes add to a variable's name, and the last of them."""
+_PASS_SUFFIX = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"
+_SUFFIX, _LAST_SUFFIX = re.compile(rf"{_PASS_SUFFIX}+$"), re.compile(rf"{_PASS_SUFFIX}$")
+"""Passes add such suffixes to a variable's name. The second matches the last of them."""
 
 _COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
-"""The errors of torch where a hostile or a wrong dump asks for something that it cannot compute."""
+"""Torch raises these errors where a hostile or a wrong dump asks for something that it cannot compute."""
 
 Steps = Generator[None, None, Value]
 

@@ -37,10 +37,10 @@ _DUMP = re.compile(r"(\d+)_(?:after_)?(\w+)\.py")
 """The name of a dump: the place of its pass, and the pass."""
 
 _ADDRESSES = "AllocateMemoryAddr"
-"""The pass after which offsets count from the beginning of a memory space."""
+"""After this pass, offsets count from the beginning of a memory space."""
 
 _PLANNERS = ("MemoryReuse", "BasicMemoryReuse")
-"""The passes after which a value that a loop or branch hands on lies where its reader looks for it."""
+"""After these passes, a value that a loop or branch hands on lies where its reader looks for it."""
 
 MOST_DUMPS = 200
 """A folder with more dumps is refused. The compiler has a few dozen passes, so such a folder is something else."""

@@ -289,7 +289,7 @@ class MemoryExecution(Execution):
         is_there = placement.variable == target.name or layout is None or _is_same_place(placement, layout)
         if layout is None or is_there or not self._is_planned:
             if stated is not value:
-                self._placements[stated] = _reshaped(placement, stated.shape)
+                self._placements[stated] = _reshape(placement, stated.shape)
             return stated
         renamed = Array(stated.numbers, stated.dtype, stated.valid)
         self._placements[renamed] = self._move_placement(placement, layout, frame)
@@ -658,7 +658,7 @@ def _view_offset(source: _Placement, view: _Placement) -> int:
     return view.layout.offset if is_part else source.layout.offset
 
 
-def _reshaped(placement: _Placement, shape: tuple[int, ...]) -> _Placement:
+def _reshape(placement: _Placement, shape: tuple[int, ...]) -> _Placement:
     """The same bytes under another shape of as many elements."""
     layout = placement.layout
     if placement.keeps_elements or shape == layout.shape:

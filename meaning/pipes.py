@@ -19,7 +19,7 @@ from .values import Array, Invocation, Value
 PIPE_OPERATIONS = frozenset({"tpush_to_aiv", "tpush_to_aic", "tpop_from_aic", "tpop_from_aiv"})
 
 _SPLITS = {"NONE": 0, "UP_DOWN": 1, "LEFT_RIGHT": 2}
-"""The numbers of the split modes. A dump states either the number or the name."""
+"""The split modes have these numbers. A dump states either the number or the name."""
 
 
 @dataclass
