@@ -309,7 +309,7 @@ def main(options: ReduceOptions) -> None:
 
 _WORK = "work"
 MARK = "reduce-of"
-"""The file in the output folder that says which reduction the folder belongs to."""
+"""This file in the output folder says which reduction the folder belongs to."""
 
 
 @contextmanager

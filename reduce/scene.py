@@ -534,7 +534,7 @@ def _entries(divergent: _Divergent, tolerance: Tolerance) -> Iterator[FirstDiver
 
 
 _DUMP_EVERYTHING = "2"
-"""The level at which the runtime dumps every argument of every task."""
+"""At this level the runtime dumps every argument of every task."""
 _HELP_TIMEOUT = 120.0
 """A case's `--help` is stopped after this many seconds. It may import a large library first, and must not hang."""
 _NOT_NAME_CHARACTER = re.compile(r"[^\w.-]")

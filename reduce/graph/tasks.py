@@ -185,7 +185,7 @@ def align(
     (`_match_renamed_kernels`), or the same shapes. `extra_keys` holds one more value per task of each build. The two
     tasks of an anchor must agree in it.
     """
-    renamed = _with_reference_names(failing.tasks, reference.tasks)
+    renamed = _rename_as_reference(failing.tasks, reference.tasks)
     failing_keys, reference_keys = (
         list(zip_longest(map(_anchor_key, tasks), extra))
         for tasks, extra in zip((renamed, reference.tasks), extra_keys, strict=True)
@@ -212,7 +212,7 @@ def align(
     )
 
 
-def _with_reference_names(
+def _rename_as_reference(
     failing: Sequence[KernelTask], reference: Sequence[KernelTask]
 ) -> Sequence[KernelTask]:
     """The failing build's tasks with the reference's kernel names.
@@ -337,7 +337,7 @@ def _shapes(task: KernelTask) -> list[tuple[int, ...] | None]:
 
 Mask = npt.NDArray[np.bool_]
 Bits = int
-"""A set of tasks in an eighth of a mask's memory: bit `t` is task `t`."""
+"""A set of tasks takes an eighth of a mask's memory: bit `t` is task `t`."""
 
 
 def bits_of(mask: Mask) -> Bits:

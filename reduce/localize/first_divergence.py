@@ -502,7 +502,9 @@ class DivergenceSearch:
             self._start_from_outputs()
         while True:
             try:
-                divergences = yield from self._from_full_dump() if in_one_run else self._from_tagged_dumps()
+                divergences = (
+                    yield from self._search_full_dump() if in_one_run else self._search_tagged_dumps()
+                )
             except IncompleteDumpError as error:
                 yield from Tell(f"not all was dumped ({error}): tagging tasks instead")
                 in_one_run, self.everything = False, None
@@ -548,7 +550,7 @@ class DivergenceSearch:
             yield from Tell(f"{why} in attempt {self._tried} of {self.attempts}")
         return self._tried < self.attempts
 
-    def _from_full_dump(self) -> Steps[FirstDivergences]:
+    def _search_full_dump(self) -> Steps[FirstDivergences]:
         """The answer from one run of each build.
 
         At the first try, this is the last run with everything, where there was one. Raises `IncompleteDumpError` where
@@ -569,7 +571,7 @@ class DivergenceSearch:
         self._note(self._tasks.compared, run)
         return self._divergences({ordinal: run.divergent(ordinal) for ordinal in self._tasks.firsts})
 
-    def _from_tagged_dumps(self) -> Steps[FirstDivergences]:
+    def _search_tagged_dumps(self) -> Steps[FirstDivergences]:
         """Search until the tasks before the first ones are clean in the very run that shows those diverging.
 
         Raises `UserError` where even a single task is not dumped whole.

@@ -654,7 +654,7 @@ class ExpectedValues(Protocol):
         ...
 
 
-_MATCHING = "matching the values that are known with the tasks"
+_MATCH_NOTICE = "matching the values that are known with the tasks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -675,7 +675,7 @@ class RecordedValues:
 
     def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
         """Match the tensors with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
-        yield from Tell(_MATCHING)
+        yield from Tell(_MATCH_NOTICE)
         return KnownValues.from_build(failing, TensorFolder.open(self.folder))
 
 
@@ -693,5 +693,5 @@ class GoldenOutputs:
 
     def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
         """Match the outputs with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
-        yield from Tell(_MATCHING)
+        yield from Tell(_MATCH_NOTICE)
         return KnownValues.from_build(failing, None)

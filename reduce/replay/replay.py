@@ -296,7 +296,7 @@ def _may_be_copied(path: Path) -> bool:
 
 
 Stamps = Mapping[Path, int]
-"""The time at which each object was last written, in nanoseconds."""
+"""Each object has the time at which it was last written, in nanoseconds."""
 
 _INCLUDES_A_SOURCE = re.compile(rb'#\s*include\s*["<][^">]*\.(c|cc|cpp|cxx)[">]')
 _RUN_FOLDERS = ("data", "dfx_outputs")
@@ -428,7 +428,7 @@ def keep_processors_busy() -> Generator[None]:
 
 
 OUTPUTS = "outputs"
-"""The subfolder of a run's folder that holds the run's outputs, where they were saved."""
+"""This subfolder of a run's folder holds the run's outputs, where they were saved."""
 
 
 class FailedRunError(UserError):

@@ -182,7 +182,7 @@ class CollapseKernels:
 
 
 DroppedStatement = tuple[str, str, int]
-"""The kernel, the statement's text, and which occurrence of that text is meant."""
+"""A dropped statement is named by its kernel, its text, and which occurrence of that text is meant."""
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,10 @@ import numpy as np
 import numpy.typing as npt
 
 C = TypeVar("C", bound=Hashable)
-"""The type of a candidate: a subset of elements that are kept, or a reduced program."""
+"""A candidate is a subset of elements that are kept, or a reduced program."""
 
 Subset = frozenset[int]
-"""The elements that a candidate keeps, by their numbers."""
+"""A subset is the elements that a candidate keeps, by their numbers."""
 
 
 class Answer(Enum):
@@ -430,7 +430,7 @@ MIN_SUSPECT_SHARE = 0.2
 fault."""
 
 Group = tuple[int, ...]
-"""Ends of chains. These elements are kept with their ancestors."""
+"""A group is the ends of chains. These elements are kept with their ancestors."""
 
 
 @dataclass(frozen=True, kw_only=True)

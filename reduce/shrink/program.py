@@ -251,7 +251,7 @@ class Cut:
 
 
 _RECORDED_RANK = len(PlainValue)
-"""The rank of an input that holds its recorded values. The ranks of plain values are 0, 1, and so on, plainest
+"""An input that holds its recorded values has this rank. The ranks of plain values are 0, 1, and so on, plainest
 first."""
 
 
@@ -588,7 +588,7 @@ def align_programs(failing: Program, reference: Program, alignment: Alignment) -
         number = buffer_of[buffer.number]
         theirs[number] = replace(buffer, number=number, name=named[number].name)
     tasks = [_renumber(task, number_of[task.ordinal], buffer_of) for task in reference.tasks]
-    counterparts = {task.ordinal: _with_failing_dtypes(task, named) for task in tasks}
+    counterparts = {task.ordinal: _take_failing_dtypes(task, named) for task in tasks}
     return ProgramPair(
         failing=replace(
             failing, tasks=tuple(_insert_missing(failing, counterparts, missing)), buffers=tuple(named)
@@ -652,7 +652,7 @@ def _insert_missing(
     yield from waiting
 
 
-def _with_failing_dtypes(task: ProgramTask, buffers: list[Buffer]) -> ProgramTask:
+def _take_failing_dtypes(task: ProgramTask, buffers: list[Buffer]) -> ProgramTask:
     """The task with the element types that its buffers have in the failing build."""
     return replace(
         task,

@@ -56,7 +56,7 @@ from .shrinker import MOST_RUNS, Gate, Shrinker
 
 _WORK = "work"
 JOURNAL = "tests.jsonl"
-"""The journal of all tests. A reduction that is continued repeats none of them."""
+"""This file is the journal of all tests. A reduction that is continued repeats none of them."""
 
 
 def open_output(output: Path, builds: Sequence[Path], options: Sequence[str], *, resume: bool) -> Path:
