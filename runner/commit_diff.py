@@ -22,7 +22,7 @@ _MOST_FILES_READ = 20
 _MOST_LINES_READ = 4000
 """Hunks of at most this many changed lines are read in all. Only the first file may have more."""
 _LARGE_FILES = ("-c", "core.bigFileThreshold=512k")
-"""Git options that treat a larger file as binary, because a single line of it may be the whole file."""
+"""With these options git treats a larger file as binary, because a single line of it may be the whole file."""
 _MOST_HUNKS = 40
 """A diff keeps this many hunks, the nearest to the names of the failure. A report shows still fewer."""
 _MOST_LINES = 40

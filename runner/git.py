@@ -86,11 +86,10 @@ LOCAL_VARIABLES = (
     "GIT_WORK_TREE",
     "PRECISION_BISECT_TOKEN",
 )
-"""Variables that neither our own git commands nor the commands of a stack may see.
+"""Neither our own git commands nor the commands of a stack may see these variables.
 
 Hooks, aliases and `git rebase --exec` set the git variables, which would make git work on another repository than the
-current one. With the token, a commit under test could submit jobs.
-"""
+current one. With the token, a commit under test could submit jobs."""
 
 
 def inherited_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -662,7 +661,7 @@ def is_commit_id(text: str) -> bool:
 
 
 IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
-"""Git options that set the author of the commits that private clones get."""
+"""These git options set the author of the commits that private clones get."""
 
 
 @contextmanager
@@ -689,7 +688,7 @@ def commit_index(worktree: GitRepository, about: str, *, parents: tuple[str, ...
 
 
 _OBJECTS = re.compile(r"^index .*\n(?!Binary files )", re.MULTILINE)
-"""The lines of a patch with the ids of whole files. They stay for a binary file, whose patch shows nothing else."""
+"""A patch has such lines with the ids of whole files. They stay for a binary file, whose patch shows nothing else."""
 _PLACE = re.compile(r"^@@ .*$", re.MULTILINE)
 
 

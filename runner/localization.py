@@ -195,7 +195,7 @@ class CrashedTask(DocumentPart):
 
 
 DEFAULT_SCHEDULE = "as it is"
-"""The value that stands in place of a schedule of the stack file where the runtime runs unchanged."""
+"""This value stands in place of a schedule of the stack file where the runtime runs unchanged."""
 
 
 class UnorderedTasks(DocumentPart):
@@ -440,7 +440,7 @@ class DownstreamTask(DocumentPart):
 
 
 DIVERGENCE, TASK_GRAPH = "divergence.json", "task_graph.html"
-"""The files in the folder of a localization: this document, and the page of its tasks."""
+"""The folder of a localization holds these files: this document, and the page of its tasks."""
 
 
 class ReferenceUsed(DocumentPart):

@@ -25,7 +25,7 @@ from .stack import Model, Rename, Stack, first_error
 from .stack_file import TomlError, parse_toml
 
 PYTHON_FILES = "*.py"
-"""The files that are adapted, as a pattern of git."""
+"""Files that match this pattern of git are adapted."""
 
 _NO_FILE_MATCH = 1
 """`git grep` ends with this exit code where no file has the word."""

@@ -19,7 +19,7 @@ PARAMETER = "parameter"
 ATTRIBUTE = "attribute"
 IMPORT = "import"
 DEFINITION = "definition"
-"""The roles that a name can have."""
+"""A name can have one of these roles."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ _EXPECTED = {
     "time_type": "a time such as 22:00:00",
     "tuple_type": "a list",
 }
-"""What each field expects, by the names that pydantic gives to errors."""
+"""Each field expects what stands here, by the names that pydantic gives to errors."""
 
 
 def first_error(error: ValidationError, model: type[BaseModel]) -> str:
@@ -184,7 +184,7 @@ def _matches(spec: GitIgnoreSpec, path: str) -> bool:
 
 
 VENV = "venv"
-"""The folder of a slot that holds its virtual environment."""
+"""This folder of a slot holds its virtual environment."""
 
 
 def _relative(text: str) -> str:
@@ -641,7 +641,7 @@ _COMMON_PLACEHOLDERS = frozenset({"python", "slot", "jobs"})
 _STEP_PLACEHOLDERS = frozenset({"platform"})
 _CASE_PLACEHOLDERS = frozenset({"case", "platform", "device"})
 RESERVED_NAMES = _COMMON_PLACEHOLDERS | _CASE_PLACEHOLDERS | {VENV}
-"""Names that no repository may have, because placeholders and the virtual environment use them."""
+"""No repository may have one of these names, because placeholders and the virtual environment use them."""
 
 
 class Stack(Model):

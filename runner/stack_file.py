@@ -93,10 +93,9 @@ def _refuse_nul(value: object, place: str) -> None:
 
 _DEMO = "demo"
 _UNLISTED_FILES = frozenset({"nightly.toml", f"{_DEMO}.toml"})
-"""Files in `configs/` that are no stacks by themselves.
+"""These files in `configs/` are no stacks by themselves.
 
-One is a nightly job's. The other is the demo's, whose repositories are made when the demo is.
-"""
+One is a nightly job's. The other is the demo's, whose repositories are made when the demo is."""
 
 
 def load_stack(name_or_path: str, *, overrides: Mapping[str, Path] | None = None) -> Stack:

@@ -71,7 +71,7 @@ class DType(Enum):
     @property
     def is_floating(self) -> bool:
         """Return whether it is a type of floating-point numbers."""
-        return self in _FLOATING
+        return self in _FLOATING_TYPES
 
     @property
     def is_integer(self) -> bool:
@@ -84,9 +84,9 @@ class DType(Enum):
         return self.value
 
 
-_FLOATING = frozenset({DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
-_STORED_AS = {DType.BFLOAT16: "uint16", DType.BOOL: "uint8"}
-_STORAGE = {dtype: np.dtype(_STORED_AS.get(dtype, dtype.value)).newbyteorder("<") for dtype in DType}
+_FLOATING_TYPES = frozenset({DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
+_STORAGE_NAMES = {DType.BFLOAT16: "uint16", DType.BOOL: "uint8"}
+_STORAGE = {dtype: np.dtype(_STORAGE_NAMES.get(dtype, dtype.value)).newbyteorder("<") for dtype in DType}
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

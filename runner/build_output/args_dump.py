@@ -252,7 +252,7 @@ def scalar_value(record: JsonRecord) -> int | float | bool | None:
 
 
 FLAWS = (None, *Flaw)
-"""The flaws by their code in a column. Code 0 means that the record has no flaw."""
+"""Each flaw stands at its code in a column. Code 0 means that the record has no flaw."""
 
 Booleans = npt.NDArray[np.bool_]
 

@@ -376,7 +376,7 @@ def _too_large(path: Path, size: int, left: str) -> FileTooLargeError:
 
 
 MOST_COMPARED_BYTES = 2**32
-"""The most bytes of a file without tensors that are compared. A sparse file may claim any size."""
+"""At most this many bytes of a file without tensors are compared. A sparse file may claim any size."""
 
 
 def first_difference(one: Path, other: Path) -> int | None:

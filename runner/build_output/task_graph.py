@@ -346,7 +346,8 @@ def _dtype(spelling: str) -> DType | None:
 
 
 MOST_BYTES = 256 * 2**20
-"""The largest graph that is read, in bytes: about 600,000 edges. Reading takes up to ten times its size in memory."""
+"""A larger graph, in bytes, is not read: it has about 600,000 edges. Reading takes up to ten times its size in
+memory."""
 
 
 _read_graph = json_reader(JsonGraph)

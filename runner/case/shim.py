@@ -49,10 +49,9 @@ MAX_TEXT = 1 << 14
 HARNESS = "golden"
 ENTRY_POINTS = ("run", "run_jit")
 COMPARISON = "validate_golden"
-"""The harness's function that compares outputs with expected outputs.
+"""This function of the harness compares outputs with expected outputs.
 
-Its first two parameters are these, by name; it also has `rtol` and `atol`.
-"""
+Its first two parameters are these, by name; it also has `rtol` and `atol`."""
 CHUNK = 1 << 20
 """This many elements are measured at once, so that large tensors need little further memory."""
 
@@ -62,7 +61,7 @@ RUNTIME_KEYS = {
     "dump_args": ("enable_dump_args", "enable_dump_tensor"),
     "dep_gen": ("enable_dep_gen",),
 }
-"""The spellings that a setting has had in the runtime configuration, newest first."""
+"""A setting has had these spellings in the runtime configuration, newest first."""
 
 
 # The process: a script of the user's runs as if this file were not there.

@@ -115,7 +115,7 @@ def to_json(value: object) -> Json:
 SHOWN_ROWS = 10
 """The terminal shows at most this many rows and counts the rest, so that a comparison fits on a screen."""
 EXACT = Tolerance()
-"""The tolerance that holds where none is given."""
+"""This tolerance holds where none is given."""
 _SHADES = "·░▒▓█"
 _COLOURS = {Equality.EQUAL: "green", Equality.DIFFERENT: "red", Equality.UNKNOWN: "yellow"}
 

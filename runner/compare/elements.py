@@ -33,7 +33,7 @@ class Arithmetic(IntEnum):
 
 
 ACTUAL_NAN, ACTUAL_INF, EXPECTED_NAN, EXPECTED_INF = 1, 2, 4, 8
-"""The flags in `BlockScratch.wild`."""
+"""`BlockScratch.wild` holds these flags."""
 
 
 class Pair(NamedTuple):
@@ -122,7 +122,7 @@ def new_cells(rows: int, columns: int) -> Cells:
 
 
 THRESHOLDS = (1e-3, 3e-3, 5e-3, 1e-2, 3e-2, 5e-2)
-"""The error levels of pypto-lib's `error_distribution`."""
+"""Pypto-lib's `error_distribution` has these error levels."""
 
 PEAKS = ("error", "relative", "distance", "actual", "expected")
 SUMS = (

@@ -28,7 +28,7 @@ from .statistics import Tolerance, compile_tolerance, matrix_shape, read_pair, r
 NEAR_STEPS = 8
 """Noise may have moved a value by this many steps of the type. Values this near prove little."""
 
-_SAMPLED = 1 << 13
+_SAMPLE_SIZE = 1 << 13
 """At most this many places of a tensor are looked at where a sample is enough. A share in it has a standard error of
 0.6 % at most."""
 _ACCIDENT_SEED = 2026
@@ -166,18 +166,18 @@ def sample_places(total: int) -> Array:
 
     The distances between them vary, because a period in the data might match a fixed one.
     """
-    if total <= _SAMPLED:
+    if total <= _SAMPLE_SIZE:
         return np.arange(total)
-    inside = np.random.default_rng(_ACCIDENT_SEED).random(_SAMPLED)
-    return ((np.arange(_SAMPLED) + inside) * (total / _SAMPLED)).astype(np.int64)
+    inside = np.random.default_rng(_ACCIDENT_SEED).random(_SAMPLE_SIZE)
+    return ((np.arange(_SAMPLE_SIZE) + inside) * (total / _SAMPLE_SIZE)).astype(np.int64)
 
 
 def ulp_difference(dtype: DType, first: Array, second: Array) -> Array:
     """Return how many numbers of the type lie between two stored patterns, up counted positive; int64, and wrapping."""
-    return _to_ordinals(dtype, first) - _to_ordinals(dtype, second)
+    return _ordinals(dtype, first) - _ordinals(dtype, second)
 
 
-def _to_ordinals(dtype: DType, patterns: Array) -> Array:
+def _ordinals(dtype: DType, patterns: Array) -> Array:
     if not dtype.is_floating:
         return patterns.view(dtype.storage).astype(np.int64)
     top = np.uint64(1 << (8 * dtype.itemsize - 1))
@@ -218,7 +218,7 @@ class Pattern(Enum):
 
 
 PLACE_PATTERNS = frozenset({Pattern.TILE, Pattern.TAIL, Pattern.PERIODIC, Pattern.OUTLIER_CHANNEL})
-"""The patterns that say where elements are wrong. Most others say what stands there instead."""
+"""These patterns say where elements are wrong. Most others say what stands there instead."""
 
 NON_FINITE_PATTERNS = frozenset({Pattern.NON_FINITE_SPREAD, Pattern.WILD_AT_VALUES})
 """The patterns of those wrong elements that are NaN or Inf, whatever the other wrong elements are."""

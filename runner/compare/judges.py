@@ -127,7 +127,8 @@ _MOVES = frozenset(
         detect_permuted_blocks,
     }
 )
-"""The detectors of right values at wrong places. They take most of the time, and need values of expected in actual."""
+"""These detectors find right values at wrong places. They take most of the time, and need values of expected in
+actual."""
 
 
 def recognize_patterns(
@@ -189,7 +190,7 @@ def _merge_nan_patterns(scene: Scene, found: list[PatternMatch]) -> list[Pattern
 
 
 HARNESS_TOLERANCE = Tolerance(rtol=1e-5, atol=1e-5, equal_nan=False)
-"""The tolerance by which the harness compares where a case says nothing."""
+"""The harness compares by this tolerance where a case says nothing."""
 
 MOST_MISMATCHES = 10
 """A judgement lists this many mismatches at most. Further ones are counted."""

@@ -277,7 +277,7 @@ FLOAT_GRIDS = (
     FloatGrid(name="float32", digits=24, lowest=-149, largest=float(np.finfo(np.float32).max)),
     FloatGrid(name="float64", digits=53, lowest=-1074, largest=float(np.finfo(np.float64).max)),
 )
-"""The types of tensors by their number of digits, few digits first."""
+"""Tensors have these types, ordered by their number of digits, few digits first."""
 
 NARROW_GRIDS = (
     FloatGrid(name="float8_e5m2", digits=3, lowest=-16, largest=57344.0),
@@ -286,11 +286,10 @@ NARROW_GRIDS = (
     FloatGrid(name="float8_e4m3, scaled", digits=4, lowest=-1074, largest=np.inf),
     FloatGrid(name="tf32", digits=11, lowest=-136, largest=float.fromhex("0x1.ffcp127")),
 )
-"""The types that values may pass through, though no tensor is stored in them.
+"""Values may pass through these types, though no tensor is stored in them.
 
 They are OCP's 8-bit floats (OFP8, 2023), also at a scale that is a power of two, and NVIDIA's TensorFloat-32 (2020).
-Beyond the largest OFP8 number hardware either saturates, or gives Inf or NaN.
-"""
+Beyond the largest OFP8 number hardware either saturates, or gives Inf or NaN."""
 
 
 def grid_step(grid: FloatGrid, size: Array | float) -> Array:
@@ -335,7 +334,7 @@ _FEWEST_OF_LINE = 3
 """A line needs this many wrong elements, because the first one fixes its factor."""
 _LEAST_GROUP_GAIN = 0.01
 """Groups must exceed whole rows and columns by this confidence. They have more factors to fit with."""
-_NEAR_ONE = 8
+_MOST_FACTOR_NOISE = 8
 """Noise may move a factor by this many units in the last place of 1."""
 
 
@@ -388,7 +387,9 @@ def _match_lines(
         return None
     a, e = np.where(usable, actual, 0.0), np.where(usable, expected, 0.0)
     factors = (a * e).sum(axis=1) / (e * e).sum(axis=1)
-    one = _NEAR_ONE * SPACING[scene.dtype] if scene.dtype.is_floating else 1.0 / np.abs(e).max(axis=1)
+    one = (
+        _MOST_FACTOR_NOISE * SPACING[scene.dtype] if scene.dtype.is_floating else 1.0 / np.abs(e).max(axis=1)
+    )
     other = np.abs(factors - 1.0) > one
 
     def fits(values: Array) -> Array:
@@ -410,7 +411,7 @@ def _match_lines(
     )
 
 
-_NEAR_ZERO = 4
+_LEVELS_NEAR_ZERO = 4
 """The step is first measured between this many levels on each side of zero. The type rounds these least."""
 _SAMPLED_ROWS = 256
 """At most this many wrong rows are tried for a scale of their own, spread over the tensor."""
@@ -549,8 +550,8 @@ def _evenly_spaced(dtype: DType, actual: Array, expected: Array) -> int:
     if not 4 <= levels.size <= _LEVELS_OF_INT8 or np.unique(e).size < 2 * levels.size:
         return 0
     # Levels near zero are rounded least by the type that holds them, so the step is measured there first.
-    low = max(int(np.searchsorted(levels, 0.0)) - _NEAR_ZERO, 0)
-    step = float(np.diff(levels[low : low + 2 * _NEAR_ZERO]).min())
+    low = max(int(np.searchsorted(levels, 0.0)) - _LEVELS_NEAR_ZERO, 0)
+    step = float(np.diff(levels[low : low + 2 * _LEVELS_NEAR_ZERO]).min())
     step = _fit_step(levels[np.abs(levels) <= 16.5 * step], step)
     step = _fit_step(levels, step)
     number = np.rint(levels / step)

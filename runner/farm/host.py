@@ -210,7 +210,7 @@ def write_missing_pack(clone: GitRepository, missing: MissingCommits, target: Pa
 PIECE_BYTES = 4 << 20
 """One message carries at most this many bytes. A scheduler holds whole messages in memory."""
 
-_INCOMING = ".incoming"
+_INCOMING_SUFFIX = ".incoming"
 
 
 class Objects:
@@ -281,7 +281,7 @@ class Objects:
         return digest
 
     def _incoming_file(self, digest: str, sender: str) -> Path:
-        return self._folder / f"{digest}.{sender}{_INCOMING}"
+        return self._folder / f"{digest}.{sender}{_INCOMING_SUFFIX}"
 
 
 _MAX_SCRIPT_BYTES = 1 << 20
@@ -596,7 +596,7 @@ _REPEAT_INTERVAL = 5.0
 """A host reports again after this many seconds that something is missing, because a report may be lost."""
 
 OnSlot = Callable[[int, str], None]
-"""A function that is called with the number of a slot and its activity."""
+"""Such a function is called with the number of a slot and its activity."""
 
 
 @dataclass(frozen=True, kw_only=True)

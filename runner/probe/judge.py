@@ -24,18 +24,17 @@ from ..verdict.rules import MEASURES, SENT_FROM_OUTSIDE, error_size, measure_wor
 from ..verdict.symptoms import Family, SymptomReader, Symptoms, family_of_exception
 
 Crash = Literal["skip", "bad", "stop"]
-"""The outcomes of a command that a signal ends.
+"""A command that a signal ends has one of these outcomes.
 
 The default is a skip, unless the failing end crashes in the same way. Other choices are bad, and the end of the
-bisection, as with `git bisect run`.
-"""
+bisection, as with `git bisect run`."""
 SKIP_CODE = 125
 """A command says with this exit code that it cannot judge a commit, as `git bisect run` has it."""
 
 NOT_RUN: Mapping[int, str] = {126: "cannot be run", 127: "was not found"}
-"""Descriptions of the exit codes with which a shell reports that it could not run a command."""
+"""A shell reports with these exit codes that it could not run a command. Each has a description."""
 NOT_JUDGED = Classification(verdict=Verdict.UNKNOWN, signature=None, evidence=(), metrics={})
-"""The classification of a run of which nothing is known yet."""
+"""A run of which nothing is known yet has this classification."""
 _GENERAL_CONDITIONS = (
     "regex:PATTERN, not-regex:PATTERN, exception:TYPE, test:ID, exit:CODE, or a printed number: "
     "'log:/error: (\\S+)/ > 0.002'"

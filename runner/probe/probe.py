@@ -449,13 +449,13 @@ def _check_shared(folder: Path) -> None:
 
 
 _BUILD_FOLDER = "build"
-"""The folder, in a probe's own, of the build directory that its run left or was given."""
+"""This folder in a probe's own holds the build directory that its run left or was given."""
 
 RUN_ACTIVITY = "running"
-"""The activity that a prober reports once everything is built and the case runs."""
+"""A prober reports this activity once everything is built and the case runs."""
 
 OnActivity = Callable[[str], None]
-"""A function that is called with a slot's activity, in a few words."""
+"""Such a function is called with a slot's activity, in a few words."""
 
 
 class Prober:

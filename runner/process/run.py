@@ -112,7 +112,7 @@ IRRELEVANT_VARIABLES = frozenset(
         *("EDITOR", "INVOCATION_ID", "PAGER", "USER", "VISUAL", "WINDOWID", "_"),
     }
 )
-"""Variables that describe places and terminals. They are no secrets, and they do not change results."""
+"""These variables describe places and terminals. They are no secrets, and they do not change results."""
 _PUBLIC_NAMES = """
     BASH_ENV ENV IFS LANG LANGUAGE LOCPATH POSIXLY_CORRECT TZ TZDIR
     AR AS CC CFLAGS COMPILER_PATH CPATH CPP CPPFLAGS CXX CXXFLAGS C_INCLUDE_PATH LD LDFLAGS LIBRARY_PATH
@@ -127,7 +127,7 @@ _PUBLIC_PREFIXES = """
     PYTORCH_ TBB_ TORCH TRITON_ VECLIB_
     ACL_ ASCEND CANN_ CUBLAS_ CUDA_ HCCL_ HIP_ HSA_ NCCL_ NPU_ NVIDIA_ ROCR_
 """
-"""The public variables: their whole names above, and prefixes of others here."""
+"""The public variables have their whole names above, and the prefixes of others stand here."""
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH(?!OR)|COOKIE|WEBHOOK|PRIVATE|GIT_CONFIG_VALUE|JWT|DSN|KEY|(^|_)(PAT|PW)(_|$)",
     re.IGNORECASE,
@@ -317,13 +317,12 @@ _GRACE = 10.0
 """A command gets this many seconds to end by itself once it has announced its end and prints nothing more."""
 
 OnLine = Callable[[str, str], None]
-"""A function that is called with the stream (`stdout` or `stderr`) and each line without its end, in order."""
+"""Such a function is called with the stream (`stdout` or `stderr`) and each line without its end, in order."""
 
 OnLines = Callable[[str, bytes], bool]
-"""A function that is called with the stream and whole lines, before `OnLine` is called with each of them.
+"""Such a function is called with the stream and whole lines, before `OnLine` is called with each of them.
 
-It returns True where it took them all, and then `OnLine` is not called for them.
-"""
+It returns True where it took them all, and then `OnLine` is not called for them."""
 
 
 @dataclass(frozen=True, kw_only=True)

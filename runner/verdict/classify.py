@@ -283,7 +283,7 @@ MAX_OUTPUTS = 64
 MAX_SIGNATURE = 160
 """A signature has this many characters of output names at most. What is beyond them is counted and hashed."""
 
-_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_QUOTATION = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 @dataclass
@@ -306,7 +306,7 @@ class MismatchReport:
     def add(self, match: re.Match[str]) -> None:
         """Take in a match of a rule's pattern."""
         groups = {name: value for name, value in match.groupdict().items() if value is not None}
-        for single, double in _QUOTED.findall(groups.pop("outputs", "")):
+        for single, double in _QUOTATION.findall(groups.pop("outputs", "")):
             self._open(single or double)
         if "output" in groups:
             name = groups.pop("output")
@@ -448,7 +448,7 @@ class StallReport:
 _TRACEBACK_START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s+File "(?P<path>[^"]+)", line \d+')
 _EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:: .*)?$")
-_INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib/python[\d.]+/|^<")
+_INSTALLED_FILE = re.compile(r"/(?:site|dist)-packages/|/lib/python[\d.]+/|^<")
 _CHAIN_LINES = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
@@ -521,7 +521,7 @@ class Tracebacks:
             return traceback.innermost
         elif not traceback.source and text.strip(" ^~"):
             traceback.source = text.strip()
-            if not _INSTALLED.search(traceback.innermost):
+            if not _INSTALLED_FILE.search(traceback.innermost):
                 traceback.own_source = traceback.source
         return None
 
@@ -554,7 +554,7 @@ OF_A_COMPILER, OF_AN_EXCEPTION = "what a compiler says", "an exception that it p
 _READ_WITHOUT_RULES = (b"error: ", b"\x1b")
 """A compiler's error is read only from a line with one of these. Escape sequences may stand in the text of a coloured
 line."""
-_SKIMMED = 4 * LAST_LINES
+_SKIM_LINES = 4 * LAST_LINES
 """This many of the last lines are looked at, since some are blank, to find `LAST_LINES` that are not."""
 
 __all__ = ["Classification", "Classifier", "Ending", "classify_build_failure"]
@@ -686,7 +686,7 @@ class Classifier:
     def _pass_over(self, stream: Stream, number: int, lines: bytes) -> int:
         """Take whole lines on which no rule can match; the number of the line behind them."""
         count = lines.count(b"\n")
-        last = lines.removesuffix(b"\n").rsplit(b"\n", _SKIMMED)[-_SKIMMED:]
+        last = lines.removesuffix(b"\n").rsplit(b"\n", _SKIM_LINES)[-_SKIM_LINES:]
         first = number + count - len(last)
         shown: list[tuple[Stream, int, str]] = [
             (stream, place, text)
@@ -751,7 +751,7 @@ class Classifier:
 
     def _match(self, stream: Stream, number: int, text: str) -> None:
         self._texts += 1
-        raised_in = self._raised_in(stream, number, text)
+        raised_in = self._raising_place(stream, number, text)
         for hits in self._hits:
             match = hits.feed(stream, number, text, place=self._texts, raised_in=raised_in)
             if match is None:
@@ -769,7 +769,7 @@ class Classifier:
                 if (match := search(detail, text)) is not None:
                     self._report(stream).add_detail(match)
 
-    def _raised_in(self, stream: Stream, number: int, text: str) -> str | None:
+    def _raising_place(self, stream: Stream, number: int, text: str) -> str | None:
         """Follow tracebacks; the file of the innermost frame where the line ends one."""
         known = self._tracebacks.exception
         raised_in = self._tracebacks.feed(stream, text)

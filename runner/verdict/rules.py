@@ -258,7 +258,7 @@ BUILD_RULES = (
 _ERROR = re.compile(
     r"(?:^|(?<=\s))(?P<path>[^\s:]+):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<message>.+?)\s*$"
 )
-_MISSING = re.compile(r"^'?(?P<path>[^\s':]+)'?(?:: No such file or directory| file not found)$")
+_MISSING_FILE = re.compile(r"^'?(?P<path>[^\s':]+)'?(?:: No such file or directory| file not found)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +280,7 @@ def compiler_error(line: str) -> CompilerError | None:
     """
     if "error: " not in line or (error := _ERROR.search(line)) is None:
         return None
-    missing = _MISSING.match(error["message"])
+    missing = _MISSING_FILE.match(error["message"])
     return CompilerError(
         path=error["path"],
         line=int(error["line"]),
@@ -298,7 +298,7 @@ Metrics = Mapping[str, Mapping[str, float]]
 """Measured numbers by output, then by name."""
 
 MEASURES = ("relative_l2", "max_diff", "mismatched_fraction", "beyond_tolerance", "times_tolerance")
-"""The measures of an error's size, the most telling first."""
+"""An error's size has these measures, the most telling first."""
 _NOT_FINITE = "not_finite"
 
 

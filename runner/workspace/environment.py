@@ -39,9 +39,9 @@ _VERSION_TIMEOUT = 30
 _MOST_OF_VERSION_FILE = 4096
 """At most this many bytes of a version file are read. A version stands in its first lines."""
 NOT_FOUND = "not found"
-"""The text in place of the version of a tool that is missing."""
+"""This text stands in place of the version of a tool that is missing."""
 _UNUSABLE = "not usable: "
-"""The prefix of the reason why an existing tool reported no version."""
+"""The reason why an existing tool reported no version begins with this prefix."""
 
 
 class EnvironmentReader:
@@ -185,7 +185,7 @@ def _package_version(name: str, path: Sequence[str] | None) -> str:
 
 
 PYTHON_VARIABLES = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
-"""Variables that commands do not inherit where the stack has an interpreter of its own."""
+"""Commands do not inherit these variables where the stack has an interpreter of its own."""
 _IRRELEVANT_PREFIXES = (
     *("DBUS_", "DESKTOP_", "GNOME_", "JOURNAL_", "KDE_", "LESS", "SSH_", "SUDO_", "SYSTEMD_", "TERM_"),
     *("GIT_AUTHOR_", "GIT_COMMITTER_", "PRECISION_BISECT_", "PYTEST_", "TMUX", "VSCODE_", "VTE_", "XDG_"),

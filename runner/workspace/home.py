@@ -15,7 +15,7 @@ from ...store.durable_files import make_own_folder, read_or_draw_key
 from ..errors import UserError
 
 HOME_VARIABLE = "PRECISION_BISECT_HOME"
-_COMPARED = "compared.json"
+_COMPARED_BUILDS = "compared.json"
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ class Home:
 
     def compared_builds_file(self, bisection: str) -> Path:
         """Return the file that describes the builds behind a bisection's answer."""
-        return self.bisections / bisection / _COMPARED
+        return self.bisections / bisection / _COMPARED_BUILDS
 
     def bisections_with_builds(self) -> list[str]:
         """Return the names of the bisections that have such a file, the newest first. Raises `OSError`."""
         files = sorted(
-            self.bisections.glob(f"*/{_COMPARED}"), key=lambda file: file.stat().st_mtime, reverse=True
+            self.bisections.glob(f"*/{_COMPARED_BUILDS}"), key=lambda file: file.stat().st_mtime, reverse=True
         )
         return [file.parent.name for file in files]
 

@@ -440,8 +440,8 @@ class VirtualEnvironment:
 LOCK = "slot.lock"
 _STATE = "state.json"
 _BOOT = "boot"
-_RUNNING = "running-step"
-_RUNNING_CASE = "running-case"
+_STEP_MARK = "running-step"
+_CASE_MARK = "running-case"
 
 
 class Slot:
@@ -492,9 +492,9 @@ class Slot:
 
         Raises `UserError`, `PatchConflictError` where a patch does not apply, `MissingSubmoduleError`.
         """
-        if (self.directory / _RUNNING).exists() or self._boot() != _boot_id():
+        if (self.directory / _STEP_MARK).exists() or self._boot() != _boot_id():
             self._clear()
-        spotless = (self.directory / _RUNNING_CASE).exists()
+        spotless = (self.directory / _CASE_MARK).exists()
         if spotless:
             self._forget_outputs()
         repositories = [name for name in self._stack.repositories if name in revisions]
@@ -566,9 +566,9 @@ class Slot:
         nothing here is synced: that takes long. What was built is in the cache of builds.
         """
         for entry in self.directory.iterdir():
-            if entry.name not in (LOCK, _RUNNING):
+            if entry.name not in (LOCK, _STEP_MARK):
                 remove(entry)
-        (self.directory / _RUNNING).unlink(missing_ok=True)
+        (self.directory / _STEP_MARK).unlink(missing_ok=True)
         (self.directory / _BOOT).write_text(_boot_id())
 
     def _check_out_one(self, name: str, sha: str, *, spotless: bool) -> None:
@@ -634,22 +634,22 @@ class Slot:
 
         Unless `end_step` follows, the slot is emptied before its next use.
         """
-        (self.directory / _RUNNING).write_text(step)
+        (self.directory / _STEP_MARK).write_text(step)
 
     def end_step(self) -> None:
         """Record that the step's command has ended by itself."""
-        (self.directory / _RUNNING).unlink()
+        (self.directory / _STEP_MARK).unlink()
 
     def begin_case(self) -> None:
         """Record that the case is about to run.
 
         Unless `end_case` follows, what cleaning spares is made again before the next use.
         """
-        (self.directory / _RUNNING_CASE).touch()
+        (self.directory / _CASE_MARK).touch()
 
     def end_case(self) -> None:
         """Record that the case has ended by itself."""
-        (self.directory / _RUNNING_CASE).unlink()
+        (self.directory / _CASE_MARK).unlink()
 
     def _read_state(self) -> dict[str, str]:
         try:
