@@ -100,8 +100,8 @@ def learn_rates(shipped: Rates, earlier: EarlierRuns) -> Rates:
     >>> bool(after.weight[0].sum() > before.weight[0].sum()), bool(after.weight[before.weight > 0].all())
     (True, True)
     """
-    learned = _with_shares(shipped, good=[earlier.other_cases], bad=[earlier.other_faults, earlier.faults])
-    learned = _with_good_commits(learned, earlier.good)
+    learned = _fit_shares(shipped, good=[earlier.other_cases], bad=[earlier.other_faults, earlier.faults])
+    learned = _add_good_commits(learned, earlier.good)
     models = tuple(
         (model, (1 - _FLOOR) * weight + _FLOOR * before)
         for (model, weight), (_, before) in zip(learned.models, shipped.models, strict=True)
@@ -109,7 +109,7 @@ def learn_rates(shipped: Rates, earlier: EarlierRuns) -> Rates:
     return replace(shipped, weight=(1 - _FLOOR) * learned.weight + _FLOOR * shipped.weight, models=models)
 
 
-def _with_shares(rates: Rates, *, good: Iterable[FlakyShare], bad: Iterable[FlakyShare]) -> Rates:
+def _fit_shares(rates: Rates, *, good: Iterable[FlakyShare], bad: Iterable[FlakyShare]) -> Rates:
     """Return the rates with other chances that good commits never fail and that bad ones always do.
 
     All else stays in proportion.
@@ -142,7 +142,7 @@ def _scale_row(weight: Floats, row: int, share: float) -> Floats:
     return scaled
 
 
-def _with_good_commits(rates: Rates, good: Iterable[RunTally]) -> Rates:
+def _add_good_commits(rates: Rates, good: Iterable[RunTally]) -> Rates:
     """Return the rates after the runs of commits that were taken for good."""
     tallies = [*good]
     logs = np.array(

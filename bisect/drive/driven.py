@@ -107,7 +107,7 @@ class EnvironmentWatch:
 
 _LEAST_TIMEOUT = 60.0
 """A run has at least this many seconds. The ends of a short case say little about a busy machine."""
-_TIMES_THE_ENDS = 10
+_END_MULTIPLE = 10
 """A run may take this many times as long as the longest run at an end. After that it counts as a hang."""
 
 
@@ -220,7 +220,7 @@ def run_timeout(finished: Iterable[FinishedProbe], *, asked: float | None, at_mo
     if asked is not None:
         return asked
     ends = [probe.times.run_seconds for probe in finished if probe.phase is Phase.ENDPOINT]
-    return max(_LEAST_TIMEOUT, _TIMES_THE_ENDS * max(ends)) if any(ends) else at_most
+    return max(_LEAST_TIMEOUT, _END_MULTIPLE * max(ends)) if any(ends) else at_most
 
 
 def earlier_golden(digest: str | None, store: Path) -> FrozenGolden | None:

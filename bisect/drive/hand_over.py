@@ -163,7 +163,7 @@ def build_with_passes(prober: Prober, request: ProbeRequest, verdict: Verdict | 
 
 _LEAST_TIMEOUT = 60.0
 """A further run has at least this many seconds, because a dump makes a short run slower."""
-_TIMES_THE_RUN = 10
+_RUN_MULTIPLE = 10
 """A further run may take this many times as long as the probe's own. It also dumps tensors."""
 
 
@@ -197,7 +197,7 @@ def compared_builds(rows: Rows, pair: ComparedPair) -> ComparedBuilds:
 
 def rerun_timeout(request: BisectRequest, probe: ProbeRow) -> float:
     """Return the seconds after which a further run of what a probe ran is stopped."""
-    return request.timeout or max(_LEAST_TIMEOUT, _TIMES_THE_RUN * (probe.run_seconds or 0.0))
+    return request.timeout or max(_LEAST_TIMEOUT, _RUN_MULTIPLE * (probe.run_seconds or 0.0))
 
 
 def smallest_tolerance(metrics: Mapping[str, Mapping[str, float]], name: str) -> float | None:
@@ -498,7 +498,7 @@ def describe_comparison(culprit: str, parent: str, run_before: Sequence[str]) ->
 
 
 _PREFIX = "PRECISION_BISECT_"
-_TIMEOUT = 60.0
+_HOOK_TIMEOUT = 60.0
 """A hook is stopped after this many seconds, so that a hanging one does not hold the bisection."""
 _NOT_STARTED = 127
 """A hook that cannot start has this exit code, as in shells."""
@@ -529,7 +529,7 @@ def call_hook(command: Sequence[str], text: str, variables: Mapping[str, str]) -
             list(command),
             input=text.encode(),
             env={**os.environ, **ours},
-            timeout=_TIMEOUT,
+            timeout=_HOOK_TIMEOUT,
             stdout=subprocess.DEVNULL,
             check=False,
         )

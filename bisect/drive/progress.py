@@ -541,7 +541,7 @@ def _estimate_by_dry_run(bisection: Bisection, search: RangeSearch) -> Estimate 
         return None
     builds = {*map(search.loaded.build_of, dry_run.contents)}
     unbuilt = builds - available_builds(search.loaded, bisection.known.log)
-    return _with_seconds(bisection, search, dry_run.runs, builds=len(unbuilt))
+    return _estimate_seconds(bisection, search, dry_run.runs, builds=len(unbuilt))
 
 
 def _estimate_by_entropy(
@@ -567,12 +567,12 @@ def _estimate_by_entropy(
         *(content for content in loaded.candidate_contents if content is not None),
     ]
     unbuilt = {*map(loaded.build_of, contents)} - available_builds(loaded, known.log)
-    return _with_seconds(
+    return _estimate_seconds(
         bisection, search, runs, builds=min(len(unbuilt), runs[Phase.ENDPOINT] + runs[Phase.SEARCH])
     )
 
 
-def _with_seconds(
+def _estimate_seconds(
     bisection: Bisection, search: RangeSearch, runs: Mapping[Phase, int], *, builds: int
 ) -> Estimate:
     log = bisection.known.log

@@ -209,7 +209,7 @@ class PersonWorkers:
         revisions = frozenset(self._requests[number].revisions.items())
         known = self._answers.get(revisions)
         if known is not None:
-            return ProbeDone(number, _with_judgement(result, known, "as it was judged before"))
+            return ProbeDone(number, _set_judgement(result, known, "as it was judged before"))
         answer = self._ask(left)
         if answer is PersonAnswer.QUIT:
             raise KeyboardInterrupt
@@ -217,10 +217,10 @@ class PersonWorkers:
             self._numbers[self._workers.begin(self._requests[number])] = number
             return None
         self._answers[revisions] = _JUDGEMENTS[answer]
-        return ProbeDone(number, _with_judgement(result, _JUDGEMENTS[answer], "as a person judged it"))
+        return ProbeDone(number, _set_judgement(result, _JUDGEMENTS[answer], "as a person judged it"))
 
 
-def _with_judgement(result: ProbeResult, judgement: Judgement, why: str) -> ProbeResult:
+def _set_judgement(result: ProbeResult, judgement: Judgement, why: str) -> ProbeResult:
     evidence = Evidence(
         stream="ending", line=0, text=f"{judgement.value}, {why}", why="a person is the judge"
     )

@@ -104,7 +104,7 @@ class ProbeLog:
         return failures, failures + sum(tally[Judgement.GOOD] for tally in bad)
 
 
-_FLIPPED = {Outcome.GOOD: Outcome.BAD, Outcome.BAD: Outcome.GOOD, Outcome.SKIP: Outcome.SKIP}
+_OPPOSITE = {Outcome.GOOD: Outcome.BAD, Outcome.BAD: Outcome.GOOD, Outcome.SKIP: Outcome.SKIP}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +203,7 @@ class RangeEvidence:
                 contradicts = seen.outcome is Outcome.BAD and not changed
                 end = ends[changed]
                 if probe.content not in self._nodes and not contradicts and end is not None:
-                    outcome = _FLIPPED[seen.outcome] if flipped else seen.outcome
+                    outcome = _OPPOSITE[seen.outcome] if flipped else seen.outcome
                     inherited.append(replace(seen, commit=end, outcome=outcome))
         return replace(self, inherited=tuple(inherited))
 

@@ -141,7 +141,7 @@ class ParentCheck(CulpritState):
             # no ancestor of the good end.
             if search.ordinal > 1 or parent in search.loaded.left_out:
                 return self._conclude_suspect(parent)
-            raise self._fixed_before_error(parent)
+            raise self._earlier_fix_error(parent)
         loaded = remove_candidates(search.loaded, line)
         text = (
             f"{named.commit[:12]} is not to blame: its parent {parent[:12]}, from before the range, does the same. "
@@ -162,7 +162,7 @@ class ParentCheck(CulpritState):
         )
         return Enter(narrower, self.culprit.enclosing, (Notice(text),))
 
-    def _fixed_before_error(self, parent: str) -> EndsError:
+    def _earlier_fix_error(self, parent: str) -> EndsError:
         """Return an error: what the newer end does came before the range, and was undone on the way to the older
         end."""
         where = self.search.loaded.range
@@ -640,9 +640,9 @@ class _Trial:
     @property
     def is_passed(self) -> bool:
         """Return whether the failure is certain under the perturbation."""
-        return not self._failed and self._missing() == (0, 0)
+        return not self._failed and self._missing_runs() == (0, 0)
 
-    def _missing(self) -> tuple[int, int]:
+    def _missing_runs(self) -> tuple[int, int]:
         """Return how many more runs of the failing and of the passing end the trial takes."""
         return (
             max(0, _failures_needed(self._known) - self._failures),
@@ -658,7 +658,7 @@ class _Trial:
         if loaded.range.seeks is Seeks.FIX:
             nodes = nodes[::-1]
         running = [probe.wanted.target.content for probe in self._known.log.running]
-        ends = zip(nodes, (self._failing, self._passing), self._missing(), strict=True)
+        ends = zip(nodes, (self._failing, self._passing), self._missing_runs(), strict=True)
         return [
             self.under.make_probe(node, Phase.PERTURBED)
             for node, end, missing in ends

@@ -14,7 +14,7 @@ _SCALE_WIDTH = 96
 """A curve leaves this space on its left for the numbers of its scale."""
 
 _MAX_BARS = 180
-"""A plot has at most this many bars. At 720 units each then has 4, and thinner ones cannot be seen."""
+"""A plot has at most this many bars. At 720 units each then has about 4, and thinner ones cannot be seen."""
 _VISIBLE_PROBABILITY = 0.01
 """A bar counts as visible from this probability on. Lower ones are as high as one for almost nothing."""
 _LOG_SPAN = 50.0

@@ -442,7 +442,7 @@ def submission_tone(entry: QueueEntry) -> str:
 
 
 _TASK_GRAPH = "task_graph.html"
-_REDUCED = Path("reduced")
+_REDUCTION_FOLDER = Path("reduced")
 _RESULT_LINK = "result"
 """This link in a reduction's folder leads to the newest version."""
 _MAX_PAGE_BYTES = 16 << 20
@@ -499,7 +499,7 @@ def archive(report: Path) -> bytes:
         for file in reduced_files(report):
             assert folder is not None
             content = file.read_bytes()
-            entry = tarfile.TarInfo(str(_REDUCED / file.relative_to(folder)))
+            entry = tarfile.TarInfo(str(_REDUCTION_FOLDER / file.relative_to(folder)))
             entry.size = len(content)
             entry.mode = 0o755 if file.stat().st_mode & stat.S_IXUSR else 0o644
             tar.addfile(entry, io.BytesIO(content))
@@ -508,12 +508,12 @@ def archive(report: Path) -> bytes:
 
 def _result(report: Path) -> Path | None:
     """Return the folder of the newest version of the reduction. None: there is none, or it lies elsewhere."""
-    folder = report / _REDUCED
+    folder = report / _REDUCTION_FOLDER
     try:
         found = (folder / _RESULT_LINK).resolve(strict=True)
     except (OSError, RuntimeError):
         return None
-    inside = found.is_relative_to(report.resolve() / _REDUCED)
+    inside = found.is_relative_to(report.resolve() / _REDUCTION_FOLDER)
     return found if inside and found.is_dir() and not folder.is_symlink() else None
 
 

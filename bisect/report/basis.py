@@ -293,7 +293,7 @@ def load_rows(session: Session, name: str) -> Rows:
     return Rows(
         bisection=bisection,
         request=request,
-        conclusion=None if conclusion is None else _with_other_failures(conclusion, probes),
+        conclusion=None if conclusion is None else _add_other_failures(conclusion, probes),
         ranges=[SearchedRange(stage, range_candidates(session, stage.id), probes) for stage in stages],
         probes=probes,
         commits=_commits(session, _named_commits(stages, probes, request, conclusion)),
@@ -301,7 +301,7 @@ def load_rows(session: Session, name: str) -> Rows:
     )
 
 
-def _with_other_failures(conclusion: Conclusion, probes: Sequence[ProbeRow]) -> Conclusion:
+def _add_other_failures(conclusion: Conclusion, probes: Sequence[ProbeRow]) -> Conclusion:
     """Return the conclusion with the runs whose failure did not count.
 
     Earlier versions stored only the exit codes that counted, in words.

@@ -22,7 +22,7 @@ from ..engine.conclusion import Counterfactual, EndRate, MovedLayers, NoCommit, 
 UNFINISHED = "unfinished"
 
 Metric = Annotated[float, Field(allow_inf_nan=False)] | Literal["NaN", "Infinity", "-Infinity"]
-"""A measured number. JSON has finite numbers only, so the others are words."""
+"""A metric is a measured number. JSON has finite numbers only, so the others are words."""
 
 
 def to_metric(value: float) -> Metric:

@@ -68,7 +68,7 @@ _ANSWER_STYLES = {"culprit": "bold green", "suspect": "bold yellow"}
 
 _Commit = TypeVar("_Commit", bound=CommitReference)
 Entry = tuple[str, Text]
-"""A label and the text beside it."""
+"""An entry is a label and the text beside it."""
 
 
 def print_report(report: Report, directory: Path, console: Console) -> None:

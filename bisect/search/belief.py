@@ -208,7 +208,7 @@ def _record(outcomes: dict[int, Outcome], observation: Observation) -> None:
         )
 
 
-_MOST = 8.0
+_MOST_WEIGHT = 8.0
 """The commit whose paths fit best weighs this many times as much as one that shares no word. Words are a hint, no
 proof."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+[a-z]+")
@@ -233,7 +233,7 @@ def prior_weights(files: Sequence[Iterable[str]], near: Iterable[str]) -> Floats
     scores = np.array([sum(log(len(files) / commits[word]) for word in words) for words in shared])
     if not scores.any():
         return None
-    return _MOST ** (scores / scores.max())
+    return _MOST_WEIGHT ** (scores / scores.max())
 
 
 def _words(names: Iterable[str]) -> set[str]:
@@ -392,7 +392,7 @@ def _descendants(graph: CommitGraph, commits: Sequence[int]) -> list[int]:
 
 
 Cell: TypeAlias = frozenset[str]
-"""The layers that are new. The others are old."""
+"""A cell is named by the layers that are new in it. The others are old."""
 
 
 @dataclass(frozen=True)
@@ -477,7 +477,7 @@ _LEAST_CHANCE = 0.05
 
 _Causes = tuple[Cell, ...]
 _Pair = tuple[str, str]
-"""A new layer and an old one."""
+"""A pair is a new layer and an old one."""
 
 
 def next_cell(matrix: LayerMatrix) -> Cell | None:

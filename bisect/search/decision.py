@@ -27,13 +27,13 @@ from .halving import (
 from .hypotheses import GOOD_END
 from .posterior import Posterior, is_compared_in_one_place, next_comparison_runs
 
-_FACTOR = 4.0
+_IDEAL_MULTIPLE = 4.0
 """A search may take this many times the runs of an ideal one. A smaller factor ends searches that would find the
 culprit."""
 _EXTRA_RUNS = 20.0
 """A search may take this many runs more, because few runs scatter widely around their mean."""
 _MAX_RUNS = 1000
-"""No search takes more runs than this, however close the rates are. It would never end within a user's patience."""
+"""No search takes more runs than this, however close the rates are. Nobody would wait for more."""
 _LEAST_CAPACITY = 0.01
 """A run is assumed to tell at least this many bits. With almost equal rates the quotient would leave all bounds."""
 _LONGEST_WAIT_FOR_FAILURE = 100.0
@@ -56,7 +56,9 @@ def most_runs(posterior: Posterior, *, confidence: float = 0.99) -> int:
     weight = belief.commits / max(float(belief.commits.sum()), 1e-12)
     good, bad = float(weight @ belief.fail_if_good), float(weight @ belief.fail_if_bad)
     bits = log2(len(posterior.graph) + 1) - log2(1 - confidence)
-    return int(min(_MAX_RUNS, _EXTRA_RUNS + _FACTOR * bits / max(_LEAST_CAPACITY, capacity(good, bad))))
+    return int(
+        min(_MAX_RUNS, _EXTRA_RUNS + _IDEAL_MULTIPLE * bits / max(_LEAST_CAPACITY, capacity(good, bad)))
+    )
 
 
 def runs_left(posterior: Posterior, *, confidence: float = 0.99) -> int:
@@ -379,7 +381,7 @@ _WORTHLESS = 0.05
 _EXCHANGES = 2
 """Each chosen commit is exchanged this many times for a better one. Two rounds turn a half and a quarter into
 thirds."""
-_CONSIDERED = 128
+_MOST_CANDIDATES = 128
 """A batch is chosen among at most this many commits. A choice among all takes time in proportion to the range."""
 
 
@@ -489,11 +491,11 @@ def _batch_candidates(posterior: Posterior, belief: Belief, weight: Floats) -> l
     belief."""
     value = information_gain(posterior.graph, belief) * weight
     useful = np.flatnonzero(value > 0)
-    if len(useful) > _CONSIDERED:
+    if len(useful) > _MOST_CANDIDATES:
         share = np.append(posterior.graph.ancestor_sums(belief.commits), 0.0)[useful]
-        part = np.clip((share * _CONSIDERED).astype(np.int64), 0, _CONSIDERED)
+        part = np.clip((share * _MOST_CANDIDATES).astype(np.int64), 0, _MOST_CANDIDATES)
         best_last = np.argsort(value[useful], kind="stable")
-        best = np.full(_CONSIDERED + 1, -1, dtype=np.int64)
+        best = np.full(_MOST_CANDIDATES + 1, -1, dtype=np.int64)
         best[part[best_last]] = useful[best_last]
         useful = best[best >= 0]
     return [GOOD_END if commit == len(posterior.graph) else commit for commit in useful.tolist()]

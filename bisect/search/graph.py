@@ -50,7 +50,7 @@ class Ancestry:
         """Add a commit and return its number."""
         commit = len(self.base)
         base = max(parents, key=self._count.__getitem__) if parents else _NO_PARENT
-        brought = self._missing(parents, base) if len(parents) > 1 else []
+        brought = self._missing_ancestors(parents, base) if len(parents) > 1 else []
         if brought:
             self.brought[commit] = brought
             for each in brought:
@@ -70,7 +70,7 @@ class Ancestry:
         self._skip.append(far if even else base)
         return commit
 
-    def _missing(self, parents: Sequence[int], base: int) -> list[int]:
+    def _missing_ancestors(self, parents: Sequence[int], base: int) -> list[int]:
         """Return the ancestors of `parents` that are none of `base`, ascending."""
         found: set[int] = set()
         waiting = [*parents]

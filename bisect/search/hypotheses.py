@@ -215,13 +215,15 @@ def _log_likelihood(chance: Floats, fails: Floats, passes: Floats) -> Floats:
     return fails @ np.log(chance) + passes @ np.log1p(-chance)
 
 
-_ANOTHER_LINE = 0.3
-"""A second change that nothing fixed before the end of the range has this prior chance."""
-_BROKEN_BEFORE = 0.03
-"""A second change that a later commit fixed has this prior chance."""
+_UNFIXED_CHANGE_CHANCE = 0.3
+"""A second change that nothing fixed before the end of the range has this prior chance. With a much higher one, flaky
+commits alone would make two changes likely."""
+_FIXED_CHANGE_CHANCE = 0.03
+"""A second change that a later commit fixed has this prior chance. It is lower, because two events have to meet."""
 _REVERTED, _BROUGHT_BACK = 0.3, 0.1
-"""The chance that one of the regions between a commit and its undoing in which something failed holds further bad
-commits. The first holds where the undoing says so. The second holds where it only brings a file back to what it was."""
+"""A region between a commit and its undoing in which something failed holds further bad commits with one of these
+chances. The first is that of an undoing that says so. The second is that of one that only brings a file back to what
+it was."""
 _MOST = 96
 """There are at most this many hypotheses of two changes, and at most this many regions, because each costs time in
 every step."""
@@ -229,7 +231,7 @@ every step."""
 _MOST_CULPRITS = 32
 """Hypotheses of two changes begin at this many culprits, those that explain most runs alone. Each pairs with each
 region."""
-_WORSE = 5.0
+_MOST_UNEXPLAINED = 5.0
 """Hypotheses that explain this many commits fewer than the best one are left out: their posterior is almost nothing."""
 
 
@@ -275,7 +277,7 @@ def second_changes(
     needed = ((1 - inside).T @ (failed * beside) > 0) & ((failed * inside).T @ (1 - beside) > 0)
     score = np.where(needed, score, -np.inf)
     best = np.argsort(-score, axis=None, kind="stable")[:_MOST]
-    best = best[np.isfinite(score.ravel()[best]) & (score.ravel()[best] >= score.max() - _WORSE)]
+    best = best[np.isfinite(score.ravel()[best]) & (score.ravel()[best] >= score.max() - _MOST_UNEXPLAINED)]
     of_culprit, of_region = np.unravel_index(best, score.shape)
     culprit, both = culprits[of_culprit], bad[:, culprits[of_culprit]] | regions[:, of_region]
     alone = {column.tobytes() for column in bad.T}
@@ -296,7 +298,9 @@ def _regions(bad: Mask, share: Floats, told: Floats) -> tuple[Mask, Floats]:
     score = np.append(
         (told @ begun)[:, None] - begun.T @ (told[:, None] * begun), (told @ begun)[:, None], axis=1
     )
-    chance = np.append(_BROKEN_BEFORE * np.outer(shares, shares), _ANOTHER_LINE * shares[:, None], axis=1)
+    chance = np.append(
+        _FIXED_CHANGE_CHANCE * np.outer(shares, shares), _UNFIXED_CHANGE_CHANCE * shares[:, None], axis=1
+    )
     mended = np.append(signatures, np.zeros((len(bad), 1), dtype=np.bool_), axis=1)
     best = np.argsort(-score, axis=None, kind="stable")[:_MOST]
     first, last = np.unravel_index(best, score.shape)

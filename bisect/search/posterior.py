@@ -22,7 +22,7 @@ from .testability import Cause, out_of_reach, skip_probability
 
 _PLACES_MATTER = 0.05
 """The place of a run, such as a host, changes with this prior chance how often it fails."""
-_STEPS = 20
+_ROUNDING_STEPS = 20
 """The chance that places matter is rounded to one part in this many. A few runs tell it no more exactly."""
 
 
@@ -45,7 +45,7 @@ def shared_trouble(observations: Iterable[Observation]) -> float:
             apart = sum(log_one_rate(fails[commit][place], passes[commit][place]) for place in places)
             odds += apart - log_one_rate(fails[commit].total(), passes[commit].total())
     matter = 1 / (1 + exp(min(700.0, -odds)) * (1 - _PLACES_MATTER) / _PLACES_MATTER)
-    return round(matter * _STEPS) / _STEPS if matter > _PLACES_MATTER * 2 else 0.0
+    return round(matter * _ROUNDING_STEPS) / _ROUNDING_STEPS if matter > _PLACES_MATTER * 2 else 0.0
 
 
 def fresh_runs(runs: int, shared: float) -> float:
@@ -63,7 +63,7 @@ def log_one_rate(fails: float, passes: float) -> float:
     return lgamma(fails + 0.5) + lgamma(passes + 0.5) - lgamma(fails + passes + 1) - 2 * lgamma(0.5)
 
 
-_BROKEN = 0.01
+_BROKEN_PLACE_CHANCE = 0.01
 """A place is assumed to be broken with this probability before its first run."""
 
 _ALL_FAIL_AT_PLACE, _ALL_PASS_AT_PLACE = 0.5, 0.25
@@ -115,7 +115,11 @@ def broken_places(
     while len(left := places - found) > 1 and len(found) - len(likeliest) < _EXTRA_PLACES:
         with_it = {place: log_evidence(found | {place}) for place in sorted(left)}
         found |= {max(with_it, key=lambda place: with_it[place])}
-        log_odds = max(with_it.values()) - before + len(found) * log(_BROKEN / (1 - _BROKEN))
+        log_odds = (
+            max(with_it.values())
+            - before
+            + len(found) * log(_BROKEN_PLACE_CHANCE / (1 - _BROKEN_PLACE_CHANCE))
+        )
         if log_odds > most:
             likeliest, most = found, log_odds
     return likeliest
@@ -141,7 +145,7 @@ be 66."""
 _ENVIRONMENT = 0.002
 """Before the first run, the environment changed in between with this probability. A larger one would doubt each flaky
 end."""
-_IN_PLAY = 0.999
+_SEARCHED_SHARE = 0.999
 """The commits that are left to be searched are the fewest that hold this share of the belief in commits."""
 
 
@@ -337,7 +341,7 @@ class Posterior:
             return self.skipped_commits
         commits = self.belief.commits
         among = np.zeros(len(commits), dtype=np.bool_)
-        among[[*credible_set(self.belief, _IN_PLAY * float(commits.sum()))]] = True
+        among[[*credible_set(self.belief, _SEARCHED_SHARE * float(commits.sum()))]] = True
         beyond = out_of_reach(self.graph, self._tried_commits, self.blamed_causes, among=among)
         return self.skipped_commits | frozenset(np.flatnonzero(beyond).tolist())
 

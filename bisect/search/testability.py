@@ -267,7 +267,7 @@ _INDEPENDENT = 3.0
 """Untestable commits that do not come in stretches have this prior weight. It is that of three lengths."""
 _MOST_CAUSES = 12
 """At most this many causes of skips are followed, those met most often. Each costs time in every step."""
-_GIVEN_UP, _TRIED = 0.95, 3
+_SKIP_CHANCE, _LEAST_TRIED = 0.95, 3
 """A commit is given up untried once its chance of being untestable reaches the first number. As many tried commits as
 the second number must be like it."""
 
@@ -305,9 +305,9 @@ def out_of_reach(
     seen = sum(
         bool(files) and skipped.get(commit, False) and among[commit] for commit, files in blamed.items()
     )
-    if seen < _TRIED:
+    if seen < _LEAST_TRIED:
         return np.zeros(len(graph), dtype=np.bool_)
-    return skip_probability(graph, skipped, blamed) >= _GIVEN_UP
+    return skip_probability(graph, skipped, blamed) >= _SKIP_CHANCE
 
 
 @lru_cache(maxsize=1)  # One choice asks up to three times.
