@@ -74,6 +74,7 @@ _SIGKILL_EXIT_CODE = 137
 _STOP_TIMEOUT = 30.0
 """An interrupted bisection has this many seconds to end by itself. A lease is longer."""
 _TAIL_LINES, _TAIL_BYTES = 40, 8192
+"""The queue keeps at most this many lines and bytes of the end of a log, because it is shown and stored as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,6 +51,7 @@ from .scene import (
 from .shrink.result import ShrinkRequest, shrink
 
 FOUND, ERROR, NOTHING_DIVERGES = 0, 1, 3
+"""These are the exit codes of a localization. 2 is left to the errors of its options."""
 _EXACT = Tolerance()
 
 

@@ -8,6 +8,7 @@ from statistics import median
 from ...store.vocabulary import Judgement
 
 WIDTH, HEIGHT = 720, 170
+"""The view box of a plot has these lengths. A page scales it to its own width."""
 _MARGIN = 10
 """A plot leaves this space around its bars and curves, in units of the view box."""
 _SCALE_WIDTH = 96

@@ -117,6 +117,7 @@ _COARSE = 16
 each."""
 
 _NEVER, _NEARLY = 1e-300, 1e-15
+"""A chance is at least the first number, and at most 1 less the second one. The logarithms of 0 would leave float64."""
 
 
 class GrowingFault(NamedTuple):

@@ -129,9 +129,9 @@ def _nearest(
     return found // 2, found % 2 == 0
 
 
-# The prior chances of three explanations. The line that the error points at tells which commits fail alike, or the
-# version of the file does. Otherwise the file is only where the error shows, and only nearness tells.
 _LINE, _VERSION, _NEARNESS = 0.55, 0.35, 0.1
+"""Three explanations have these prior chances. The line that the error points at tells which commits fail alike, or the
+version of the file does. Otherwise the file is only where the error shows, and only nearness tells."""
 _EXCEPTION = 0.03
 """A commit is an exception to what the line, or the version, tells of it with this chance."""
 

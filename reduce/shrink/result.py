@@ -421,6 +421,8 @@ def summarize(
 
 RESULT = "reduction.json"
 _MIN_TIMEOUT, _RUN_FACTOR = 60.0, 10
+"""A candidate has at least the first number of seconds, or the second times as long as the whole program usually takes.
+A longer run counts as a hang."""
 _MIN_VERIFY_RUNS = 4
 """At least this many runs verify a result, even if the whole program failed each time. A result that fails in only
 three of ten runs passes at least once in them with a chance of 99 %."""

@@ -87,6 +87,8 @@ class ScreenedSearch:
 
 
 FIRST_RUNS, MOST_RUNS = 2, 8
+"""The whole program runs the first number of times, and up to the second one where it does not always fail. More runs
+would measure its rate more exactly than a search needs."""
 _COUNTERS = (
     "a test is one run of a smaller program: cached, where its outcome was known; invalid, where it could not be built "
     "or judged; another failure, where it fails, but not as the whole build"

@@ -443,6 +443,7 @@ _STAGES = tuple(DumpStage)
 _ROLE_CODES = {role: code for code, role in enumerate(_ROLES)}
 _STAGE_CODES = {stage: code for code, stage in enumerate(_STAGES)}
 _TRUNCATED, _OVERWRITTEN, _AMBIGUOUS, _SCALAR = 1, 2, 4, 8
+"""A column holds these marks of a record as bits of one number."""
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")

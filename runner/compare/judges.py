@@ -430,6 +430,7 @@ Judge = Callable[[str, TensorView, TensorView], ComparatorVerdict]
 """A function of a tensor's name, actual and expected. It returns the verdict of one of the comparators above."""
 
 MAP_HEIGHT, MAP_WIDTH = 24, 64
+"""A map of errors has at most this many blocks in each direction, so that it fits into a terminal."""
 _UNKNOWN_FORMAT = "a file of unknown format"
 _MOST_NEIGHBOURS = 16
 """This many tensors on each side in the listing may explain a wrong one. Buffers are reused soon, if at all."""
