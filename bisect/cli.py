@@ -42,11 +42,11 @@ from .options import (
 )
 
 PREDICATE_KEY = "precision_bisect.predicate"
-"""The key of the words behind `--` in the context's `meta`."""
+"""The context's `meta` holds the words behind `--` under this key."""
 
 
 TYPED_KEY = "precision_bisect.typed"
-"""The key of all words of the command in the context's `meta`."""
+"""The context's `meta` holds all words of the command under this key."""
 
 
 class MainGroup(click.Group, ConfiguredCommand):
@@ -329,8 +329,8 @@ def trust(options: TrustOptions) -> None:
 def nightly(options: NightlyOptions) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents.
 
-    Exit status: 0 nothing fails, 7 a case fails that passed before, 8 cases fail as they did before, 9 a case could not
-    be run, or nothing was judged.
+    Exit status: 0 nothing fails, 7 a case fails that passed before, 8 cases fail as they did before. 9 says that a case
+    could not be run, or that nothing was judged.
     """
     from .nightly.night import run_keep, run_nightly
     from .nightly.night_report import FailOn

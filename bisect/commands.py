@@ -74,6 +74,7 @@ from .report.terminal import print_probes, print_report
 from .report.write import check_place
 
 _MAX_DOUBTS = 20
+"""A proposal lists at most this many doubtful names, so that the answer is not lost among them."""
 
 
 def propose_renames(
@@ -233,6 +234,7 @@ def _print(findings: Sequence[MachineFinding]) -> None:
 
 
 _LONGEST_SUBJECT = 60
+"""A table shows this many characters of a commit's subject. A longer one would wrap at usual widths."""
 
 
 def show_history(name: str | None, *, store: str | None, as_json: bool = False) -> int:

@@ -15,6 +15,7 @@ from ..runner.workspace.home import user_home
 from ..store.database import StoreError, sqlite_url
 
 ERROR = 1
+"""Any error that has no code of its own ends with this exit code."""
 
 
 def run_command(function: Callable[[], int]) -> int:

@@ -45,13 +45,16 @@ from .report.model import Metric, to_metric
 from .report.phrases import cut, indented_line, one_line
 
 FOUND, NOTHING_WRONG, UNDECIDED = 0, 3, 6
-"""The exit codes, as those of `reduce`."""
+"""These exit codes mean the same as those of `reduce`."""
 
 Shown = TypeVar("Shown", CheckEvidence, Ladder, FirstDifference)
 
 _MOST_COLUMNS = 80
+"""The text has at most this many columns. It fits a terminal of the usual width, and a log."""
 _INDENT = 9
+"""Labels take this many columns. The longest one and a space fit into them."""
 _PARAMETER_NAMES = 8
+"""An error names at most this many parameters of a kernel, so that it stays one sentence."""
 _MARKS = {State.RIGHT: "+", State.WRONG: "x", State.NOT_EXECUTED: "?"}
 _MEMORY_MARK = "m"
 _ANNOTATION = re.compile(r"(\s*\w+): pl\.\S.*? = ")
@@ -97,7 +100,7 @@ class MisplacedTile(Model):
 
 
 class PassResult(Model):
-    """What came of executing the dump after a pass.
+    """Holds what came of executing the dump after a pass.
 
     `error` is in tolerances. `same_as` names the pass whose dump says the same. `faults` counts tiles that lie where
     they must not.
@@ -114,7 +117,7 @@ class PassResult(Model):
 
 
 class CheckReport(Model):
-    """What is known of the check, and of which outputs.
+    """Holds what is known of the check, and of which outputs.
 
     An output is `out_of_reach` where the expected values, rounded to its type, fail. It is `unchanged` where a run that
     writes nothing passes. `frontend_error` is that of the program before any pass, in tolerances.
@@ -295,7 +298,7 @@ def _report(options: ExplainOptions, loaded: _Loaded, explanation: LadderExplana
         last_good=None if good is None else _pass_name(good),
         first_bad=None if bad is None else _pass_name(bad),
         candidates=candidates,
-        changed=None if difference is None else _changed(difference),
+        changed=None if difference is None else _changed_statement(difference),
         misplaced=() if bad is None else _misplaced_tiles(bad),
         steps=tuple(StepTime(step=step.name.value, seconds=step.seconds) for step in explanation.steps),
         next_command=_next_command(options.build) if explanation.verdict is LadderVerdict.RIGHT_IR else None,
@@ -339,7 +342,7 @@ def _index_in_excerpt(line: int) -> int:
     return min(line - 1, CONTEXT_LINES)
 
 
-def _quoted(found: Excerpt) -> QuotedStatement:
+def _quote(found: Excerpt) -> QuotedStatement:
     at = _index_in_excerpt(found.place.line)
     return QuotedStatement(
         file=found.place.file,
@@ -349,22 +352,22 @@ def _quoted(found: Excerpt) -> QuotedStatement:
     )
 
 
-def _changed(difference: FirstDifference) -> ChangedStatement:
+def _changed_statement(difference: FirstDifference) -> ChangedStatement:
     return ChangedStatement(
         variable=difference.variable,
-        before=None if difference.before is None else _quoted(difference.before),
-        after=_quoted(difference.after),
+        before=None if difference.before is None else _quote(difference.before),
+        after=_quote(difference.after),
     )
 
 
 def _misplaced_tiles(bad: Rung) -> tuple[MisplacedTile, ...]:
     lines = dump_lines(bad.dump.path)
-    return tuple(_misplaced(each, lines) for each in bad.faults)
+    return tuple(_misplaced_tile(each, lines) for each in bad.faults)
 
 
-def _misplaced(finding: Finding, lines: Sequence[str]) -> MisplacedTile:
+def _misplaced_tile(finding: Finding, lines: Sequence[str]) -> MisplacedTile:
     def quoted(place: DumpLine | None) -> QuotedStatement | None:
-        return None if place is None else _quoted(excerpt(lines, place))
+        return None if place is None else _quote(excerpt(lines, place))
 
     return MisplacedTile(
         kind=finding.kind.value,
@@ -378,7 +381,7 @@ def _misplaced(finding: Finding, lines: Sequence[str]) -> MisplacedTile:
         bytes=finding.bytes,
         rows=finding.rows,
         made=quoted(_definition(finding, lines)),
-        used=_quoted(excerpt(lines, finding.place)),
+        used=_quote(excerpt(lines, finding.place)),
         written=quoted(finding.written_at),
     )
 
@@ -517,7 +520,7 @@ def _statement_rows(label: str, found: QuotedStatement) -> Iterator[str]:
     first = max(0, at - 1)
     for index, line in enumerate(found.lines[first : at + 2], first):
         mark = ">" if index == at else " "
-        text = indented_line(_without_type(line)).replace(" " * 8, "", 1)
+        text = indented_line(_strip_type(line)).replace(" " * 8, "", 1)
         yield cut(f"{'':{_INDENT - 2}}{mark} {text}", _MOST_COLUMNS)
 
 
@@ -530,10 +533,10 @@ def _memory_rows(misplaced: tuple[MisplacedTile, ...]) -> Iterator[str]:
     for label, statement in rows.items():
         if statement is not None and statement.line not in shown:
             shown.add(statement.line)
-            yield from _row(label, f"{statement.line}: {_without_type(statement.statement)}", most=2)
+            yield from _row(label, f"{statement.line}: {_strip_type(statement.statement)}", most=2)
 
 
-def _without_type(line: str) -> str:
+def _strip_type(line: str) -> str:
     return _ANNOTATION.sub(r"\1 = ", line, count=1)
 
 

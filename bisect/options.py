@@ -468,17 +468,18 @@ class BisectOptions:
 
     @property
     def deadline(self) -> float | None:
-        """The time of `time.monotonic` at which the budget is spent. All that the command does counts against it."""
+        """Return the time of `time.monotonic` at which the budget is spent. All that the command does counts against
+        it."""
         return None if self.budget is None else self.begun + self.budget
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds that are left of the budget: negative where it is spent, None where there is none."""
+        """Return the seconds that are left of the budget: negative where it is spent, None where there is none."""
         return None if self.deadline is None else self.deadline - time.monotonic()
 
     @property
     def lacks_question(self) -> bool:
-        """Whether the user gave no end, replay log, bisection to resume, or command."""
+        """Return whether the user gave no end, replay log, bisection to resume, or command."""
         asked = (self.bad, self.replay, self.resume, self.predicate)
         return not self.good and all(given is None for given in asked)
 
@@ -531,7 +532,7 @@ class DemoOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryOptions:
-    """Which past bisections to show: one by its name, or all."""
+    """Says which past bisections to show: one by its name, or all."""
 
     name: Annotated[str | None, argument(required=False, shell_complete=bisections())]
     store: Annotated[str | None, STORE]
@@ -540,7 +541,7 @@ class HistoryOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
-    """What to write from the store: the report of one bisection, or pages of everything."""
+    """Holds what to write from the store: the report of one bisection, or pages of everything."""
 
     name: Annotated[str | None, argument(required=False, shell_complete=bisections())]
     output: Annotated[
@@ -579,7 +580,7 @@ class ReportOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """Where to show the pages."""
+    """Says where to show the pages."""
 
     host: Annotated[
         str,
@@ -761,8 +762,8 @@ class NightlyOptions:
 
 
 TOKEN_VARIABLE = "PRECISION_BISECT_TOKEN"
-"""The environment variable with the token for a server. It is no option, because all users can see a
-command's words."""
+"""This environment variable holds the token for a server. It is no option, because all users can see a command's
+words."""
 _SERVICE_OPTION = option(
     "--service",
     group=OptionGroup.RESOURCES,
@@ -774,7 +775,7 @@ _SERVICE_OPTION = option(
 
 @dataclass(frozen=True, kw_only=True)
 class SubmitOptions:
-    """How to put a bisection on the queue. All other words are those of the bisection."""
+    """Says how to put a bisection on the queue. All other words are those of the bisection."""
 
     words: Annotated[
         tuple[str, ...], argument(nargs=-1, type=click.UNPROCESSED, metavar="OPTIONS OF A BISECTION")
@@ -798,7 +799,7 @@ class SubmitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusOptions:
-    """Which part of the queue to show."""
+    """Says which part of the queue to show."""
 
     number: Annotated[int | None, argument(required=False, type=CountType(min=1), metavar="[ID]")]
     follow: Annotated[
@@ -818,7 +819,7 @@ class StatusOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CancelOptions:
-    """Which submission to take off the queue."""
+    """Says which submission to take off the queue."""
 
     number: Annotated[int, argument(type=CountType(min=1), metavar="ID")]
     service: Annotated[str | None, _SERVICE_OPTION]
@@ -827,7 +828,7 @@ class CancelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenOptions:
-    """Who may write through a server."""
+    """Says who may write through a server."""
 
     user: Annotated[str, argument()]
     revoke: Annotated[

@@ -53,7 +53,9 @@ from .pages.views import state_text
 from .report.phrases import one_line, shorten
 
 _TIMEOUT_SECONDS = 60.0
+"""The service has this many seconds to answer. It refuses within 5 when it is busy, so more means that it is gone."""
 _MAX_REFUSAL_LETTERS = 400
+"""The client shows this many characters of a refusal. Another server may answer with a whole page."""
 
 
 class RemoteQueue:
@@ -218,6 +220,7 @@ def open_queue(options: _QueueLocation) -> Queue:
 
 
 _MAX_ENDED_SHOWN = 20
+"""`status` lists this many of the newest ended submissions. Older ones rarely matter to who asks."""
 _POLL_INTERVAL = 1.0
 """The client looks at the submission that it follows once in this many seconds."""
 
@@ -443,6 +446,7 @@ def _note(text: str) -> None:
 
 
 _LONGEST_USER = 64
+"""The name of a user has at most this many characters. The store's column holds as many."""
 
 
 def token(options: TokenOptions) -> int:

@@ -65,16 +65,16 @@ POLL_INTERVAL = 1.0
 """A worker looks at the queue once in this many seconds, because a store sends no events."""
 
 _PROGRAM = (sys.executable, "-P", "-c", "from precision_bisect.bisect.cli import main; main()")
-"""The program that runs a submission.
+"""This program runs a submission.
 
-`-P` keeps it from importing from the submission's folder, which may be a checkout with modules of any name.
-"""
+`-P` keeps it from importing from the submission's folder, which may be a checkout with modules of any name."""
 _SIGKILL_EXIT_CODE = 137
 """A shell reports this exit code of a process that SIGKILL ended: 128 and the signal's number, 9."""
 
 _STOP_TIMEOUT = 30.0
-"""Seconds that an interrupted bisection has to end by itself. A lease is longer."""
+"""An interrupted bisection has this many seconds to end by itself. A lease is longer."""
 _TAIL_LINES, _TAIL_BYTES = 40, 8192
+"""The queue keeps at most this many lines and bytes of the end of a log, because it is shown and stored as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True)

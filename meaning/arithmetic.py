@@ -3,8 +3,8 @@
 - `STATED`: the types of the IR. An operation computes in float32 (float64 for FP64) and rounds its result once.
 - `EXACT`: float64 for each float, without any rounding in between; integers wrap as they do on the chip.
 - `BOUNDED`: as `EXACT`, and each number carries a bound of what roundings that the IR states can have made of it. A
-  result outside its bound is wrong, not rounded. The bound is of first order: what roundings do to the bound itself
-  is left out, so that a doubtful case is compared with some room (`exceeds`).
+  result outside its bound is wrong, not rounded. The bound is of first order: it leaves out what roundings do to
+  the bound itself. So a doubtful case is compared with some room (`exceeds`).
 
 `Numbers` holds a tensor's elements, and their bounds in the third arithmetic. Each method is one mathematical
 function and says how it carries bounds on (Higham, Accuracy and Stability of Numerical Algorithms, chapters 2 to 4).
@@ -37,7 +37,7 @@ class ArithmeticMode(Enum):
     BOUNDED = "bounded"
 
 
-_STORED = {
+_STORED_TYPES = {
     ElementType.FP64: torch.float64,
     ElementType.FP32: torch.float32,
     ElementType.FP16: torch.float16,
@@ -45,10 +45,10 @@ _STORED = {
     ElementType.FP8E4M3FN: torch.float8_e4m3fn,
     ElementType.FP8E5M2: torch.float8_e5m2,
 }
-"""How torch stores the elements of each float type."""
+"""Torch stores the elements of each float type in this way."""
 
-_SIGNED = {ElementType.INT8: torch.int8, ElementType.INT16: torch.int16, ElementType.INT32: torch.int32}
-"""The signed types that are narrower than int64: a conversion to one of them wraps as the chip does."""
+_SIGNED_TYPES = {ElementType.INT8: torch.int8, ElementType.INT16: torch.int16, ElementType.INT32: torch.int32}
+"""These signed types are narrower than int64: a conversion to one of them wraps as the chip does."""
 
 _SMALLEST_EXPONENT = {
     ElementType.FP64: -1022,
@@ -58,10 +58,10 @@ _SMALLEST_EXPONENT = {
     ElementType.FP8E4M3FN: -6,
     ElementType.FP8E5M2: -14,
 }
-"""The exponent of the smallest normal number of each float type: below it the rounding error is absolute."""
+"""The smallest normal number of each float type has this exponent: below it the rounding error is absolute."""
 
 _FUNCTION_ULPS = 4
-"""The error of a function in units in the last place. The chip's own exp, log and root err by a few of them."""
+"""A function errs by this many units in the last place. The chip's own exp, log and root err by a few of them."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Numbers:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The length of each axis."""
+        """Return the length of each axis."""
         return tuple(self.centre.shape)
 
     @property
@@ -361,8 +361,8 @@ def _settle_integers(numbers: Numbers, dtype: ElementType, mode: str) -> Numbers
 def _wrap(centre: Tensor, dtype: ElementType) -> Tensor:
     if dtype.kind is Kind.BOOL:
         return (centre != 0).to(torch.int64)
-    if dtype in _SIGNED:
-        return centre.to(_SIGNED[dtype]).to(torch.int64)
+    if dtype in _SIGNED_TYPES:
+        return centre.to(_SIGNED_TYPES[dtype]).to(torch.int64)
     low = centre & ((1 << dtype.bits) - 1)
     if dtype.kind is Kind.SIGNED:
         low = torch.where(low >= 1 << (dtype.bits - 1), low - (1 << dtype.bits), low)
@@ -389,7 +389,7 @@ def _whole(value: Tensor, mode: str) -> Tensor:
 
 def round_floats(value: Tensor, dtype: ElementType, mode: str = "rint") -> Tensor:
     """Each number rounded to one of `dtype`, and kept in the working type."""
-    stored = _STORED[dtype]
+    stored = _STORED_TYPES[dtype]
     if value.dtype == stored:
         return value
     if mode in ("rint", "none"):
@@ -416,7 +416,7 @@ def round_to_integers(numbers: Numbers, mode: str) -> Numbers:
 def encode_bytes(numbers: Numbers, dtype: ElementType) -> Tensor:
     """The elements as the chip stores them: one more axis, of the bytes of an element."""
     if dtype.is_float:
-        stored = numbers.centre.to(_STORED[dtype])
+        stored = numbers.centre.to(_STORED_TYPES[dtype])
         return stored.contiguous().unsqueeze(-1).view(torch.uint8)
     whole = numbers.centre.contiguous().unsqueeze(-1).view(torch.uint8)
     return whole[..., : max(1, dtype.bits // 8)]
@@ -425,7 +425,7 @@ def encode_bytes(numbers: Numbers, dtype: ElementType) -> Tensor:
 def decode_bytes(content: Tensor, dtype: ElementType) -> Numbers:
     """The numbers of bytes that `encode_bytes` could have made; the last axis is the bytes of an element."""
     if dtype.is_float:
-        stored: Any = content.contiguous().view(_STORED[dtype]).squeeze(-1)
+        stored: Any = content.contiguous().view(_STORED_TYPES[dtype]).squeeze(-1)
         return Numbers(stored.to(working_dtype(dtype, ArithmeticMode.STATED)))
     whole = torch.zeros((*content.shape[:-1], 8), dtype=torch.uint8)
     whole[..., : content.shape[-1]] = content

@@ -1,6 +1,6 @@
 """Reads a dump of the compiler's IR (`passes_dump/NN_after_X.py`) into a `IrProgram`.
 
-A dump is Python text. `ast` reads it; nothing of it is imported or executed, and it is hostile until it was checked:
+A dump is Python text. `ast` reads it; nothing of it is imported or executed. It is hostile until it was checked:
 its size, its depth and the size of its numbers are bounded. Each function is parsed on its own. What is not
 understood in one costs that function only: its `problem` names the file and the line.
 
@@ -65,7 +65,7 @@ _FUNCTION = re.compile(r"^[ \t]*@\w+\.function\b", re.MULTILINE)
 _CLASS = re.compile(r"^class (\w+):", re.MULTILINE)
 _DIMENSION = re.compile(r"^(\w+) = \w+\.dynamic\(", re.MULTILINE)
 _KEYWORD_OPERATION = re.compile(r"\.(and|or|not)\(")
-"""Operations whose names are keywords. Python could not parse them, so they get an underscore at the end."""
+"""These operations have keywords for names. Python could not parse them, so they get an underscore at the end."""
 
 _PLAIN_OPERATORS = {"min", "max", "abs"}
 _DTYPES = {each.label: each for each in ElementType} | {
@@ -97,7 +97,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 }
 _UNARY: Mapping[type[ast.unaryop], str] = {ast.USub: "neg", ast.Not: "not", ast.Invert: "~"}
 _LOOPS = {"range", "parallel", "pipeline", "unroll", "spmd", "split_aiv"}
-"""The kinds of loops that `execution` knows. Another kind may mean another order, so it is a problem."""
+"""`execution` knows these kinds of loops. Another kind may mean another order, so it is a problem."""
 
 
 class _NotUnderstoodError(Exception):
@@ -227,7 +227,7 @@ class _FunctionReader:
             case ast.Expr(value=value):
                 yield Evaluate(self._expression(value), place)
             case ast.Return(value=value):
-                yield Return(self._returned(value), place)
+                yield Return(self._return_values(value), place)
             case ast.Break():
                 yield Jump("break", place)
             case ast.Continue():
@@ -266,7 +266,7 @@ class _FunctionReader:
             return Yield(targets, self._expressions(value.args), place)
         return Assign(targets, self._expression(value), place)
 
-    def _returned(self, value: ast.expr | None) -> tuple[Expression, ...]:
+    def _return_values(self, value: ast.expr | None) -> tuple[Expression, ...]:
         if value is None:
             return ()
         return self._expressions(value.elts) if isinstance(value, ast.Tuple) else (self._expression(value),)

@@ -4,7 +4,7 @@ A tensor in device memory is changed where it lies: a kernel that stores into an
 tile is a value: an operation makes a new one.
 
 Functions run as coroutines, which pause where they wait: a cube kernel for what the vector kernels push, and they for
-it. A call whose callee pauses is left open; the calls after it in the same function go on with the same pipes, until
+it. A call whose callee pauses is left open. The calls after it in the same function go on with the same pipes, until
 one of them lets it continue (`Pending`). A vector kernel that is split runs once for each of its two lanes.
 
 Nothing here is bounded by what a dump says: steps, sizes and the depth of calls have limits of their own.
@@ -59,14 +59,14 @@ MOST_CALLS = 50
 """Calls of functions may nest this deep. A dump may call itself, and Python's own stack ends soon after."""
 
 _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
-"""Attributes that are not evaluated. They order tasks, and some name variables that no statement defines."""
+"""These attributes are not evaluated. They order tasks, and some name variables that no statement defines."""
 
-_ADDED = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"
-_SUFFIX, _LAST_SUFFIX = re.compile(rf"{_ADDED}+$"), re.compile(rf"{_ADDED}$")
-"""The suffixes that passes add to a variable's name, and the last of them."""
+_PASS_SUFFIX = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"
+_SUFFIX, _LAST_SUFFIX = re.compile(rf"{_PASS_SUFFIX}+$"), re.compile(rf"{_PASS_SUFFIX}$")
+"""Passes add such suffixes to a variable's name. The second matches the last of them."""
 
 _COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
-"""The errors of torch where a hostile or a wrong dump asks for something that it cannot compute."""
+"""Torch raises these errors where a hostile or a wrong dump asks for something that it cannot compute."""
 
 Steps = Generator[None, None, Value]
 
@@ -88,7 +88,7 @@ def shorten_to_known(name: str, names: Container[str]) -> str | None:
 
 @dataclass(frozen=True)
 class _BlockEnd:
-    """How a block ended: `yield`, `return`, `break` or `continue`, with its values."""
+    """Says how a block ended: `yield`, `return`, `break` or `continue`, with its values."""
 
     word: str
     values: tuple[Value, ...] = ()

@@ -3,8 +3,8 @@
 `dump_reader` makes an `IrProgram` of a dump's text; `execution` runs it. The nouns are the compiler's own:
 
 - An `IrProgram` has `Function`s. Each has a role: orchestration, group, cube (AIC), vector (AIV), both (InCore).
-- A function's body is a tuple of statements. Loops and branches hand values on: a loop carries values from one
-  iteration to the next, and a `Yield` at the end of a body gives what the loop or the branch results in.
+- A function's body is a tuple of statements. Loops and branches hand values on. A loop carries values from one
+  iteration to the next. A `Yield` at the end of a body gives what the loop or the branch results in.
 - A value is a tensor (in device memory), a tile (on the chip) or a scalar. A tile's type says its memory space, its
   layout, its valid shape, and from the pass `InitMemRef` on where its bytes lie (`MemoryReference`).
 
@@ -89,7 +89,7 @@ class ElementType(Enum):
 
     @property
     def rounding_unit(self) -> float:
-        """The largest relative error of one rounding to nearest; 0 for what is no float."""
+        """Return the largest relative error of one rounding to nearest; 0 for what is no float."""
         return 2.0**-self.significant_bits if self.is_float else 0.0
 
 
@@ -132,7 +132,7 @@ class Symbol:
 
     @property
     def last(self) -> str:
-        """The last of its names."""
+        """Return the last of its names."""
         return self.path.rpartition(".")[2]
 
 
@@ -389,7 +389,7 @@ def calls(expression: Expression) -> Iterator[Call]:
 
 
 class ParameterDirection(Enum):
-    """Whether a function reads a parameter, writes it, or both."""
+    """Says whether a function reads a parameter, writes it, or both."""
 
     IN = "In"
     OUT = "Out"
@@ -420,7 +420,7 @@ class Function:
 
     @cached_property
     def operations(self) -> frozenset[str]:
-        """The names of all operations and functions that it calls."""
+        """Return the names of all operations and functions that it calls."""
         return frozenset(call.name for statement in walk(self.body) for call in _calls_of(statement))
 
 
@@ -454,7 +454,7 @@ class IrProgram:
 
     @property
     def entry(self) -> Function:
-        """The function that a caller runs: the orchestration, or the only one that no other calls."""
+        """Return the function that a caller runs: the orchestration, or the only one that no other calls."""
         called = {name for function in self.functions.values() for name in function.operations}
         orchestrations = [each for each in self.functions.values() if each.role == "Orchestration"]
         roots = [
@@ -468,7 +468,7 @@ class IrProgram:
 
     @cached_property
     def content(self) -> str:
-        """Equal for two programs that mean the same: a hash of the functions' texts."""
+        """Return a hash of the functions' texts, which is equal for two programs that mean the same."""
         digest = sha256()
         for name in sorted(self.functions):
             digest.update(self.functions[name].text.encode())

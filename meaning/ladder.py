@@ -5,7 +5,7 @@ on. `climb` runs each dump on the case's inputs and compares its outputs with wh
 same as the one before it is not run again. From the pass on that gives tiles their bytes, a dump runs on bytes, and
 the findings of `memory` belong to its rung.
 
-Where a pass makes the result wrong, `first_difference` runs the dumps on both sides of it once more and says at which
+Where a pass makes the result wrong, `first_difference` runs the dumps on both sides of it once more. It says at which
 statement a value first differs. Variables are paired by their names in the case, without what passes add.
 """
 
@@ -37,10 +37,10 @@ _DUMP = re.compile(r"(\d+)_(?:after_)?(\w+)\.py")
 """The name of a dump: the place of its pass, and the pass."""
 
 _ADDRESSES = "AllocateMemoryAddr"
-"""The pass after which offsets count from the beginning of a memory space."""
+"""After this pass, offsets count from the beginning of a memory space."""
 
 _PLANNERS = ("MemoryReuse", "BasicMemoryReuse")
-"""The passes after which a value that a loop or branch hands on lies where its reader looks for it."""
+"""After these passes, a value that a loop or branch hands on lies where its reader looks for it."""
 
 MOST_DUMPS = 200
 """A folder with more dumps is refused. The compiler has a few dozen passes, so such a folder is something else."""
@@ -88,7 +88,7 @@ class PassCase:
 
 
 class State(Enum):
-    """Whether a dump's result is right, if that is known."""
+    """Says whether a dump's result is right, if that is known."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -114,7 +114,8 @@ class Rung:
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """The findings that are faults: elements that no one wrote may be read where no output depends on them."""
+        """Return the findings that are faults: elements that no one wrote may be read where no output depends on
+        them."""
         if self.state is State.WRONG:
             return self.findings
         return tuple(finding for finding in self.findings if finding.kind is not FindingKind.NEVER_WRITTEN)
@@ -150,7 +151,7 @@ class Ladder:
 
     @property
     def first_bad(self) -> Rung | None:
-        """The first rung that is wrong, or has findings, after one that is good."""
+        """Return the first rung that is wrong, or has findings, after one that is good."""
         was_good = False
         for rung in self.rungs:
             if rung.state is State.NOT_EXECUTED:
@@ -162,7 +163,7 @@ class Ladder:
 
     @property
     def last_good(self) -> Rung | None:
-        """The last good rung before the first bad one; the last good one of all where none is bad."""
+        """Return the last good rung before the first bad one; the last good one of all where none is bad."""
         bad = self.first_bad
         before = self.rungs if bad is None else self.rungs[: self.rungs.index(bad)]
         return next((rung for rung in reversed(before) if rung.is_good), None)

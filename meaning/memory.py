@@ -45,7 +45,8 @@ CAPACITIES: Mapping[MemorySpace, int] = {
     MemorySpace.ACC: 256 << 10,
     MemorySpace.BIAS: 4 << 10,
 }
-"""The bytes of each space of the largest board (Ascend 950). A caller who knows of a smaller board gives its own."""
+"""Each space of the largest board (Ascend 950) has this many bytes. A caller who knows of a smaller board gives its
+own."""
 
 CAPACITIES_910B: Mapping[MemorySpace, int] = {
     **CAPACITIES,
@@ -53,7 +54,7 @@ CAPACITIES_910B: Mapping[MemorySpace, int] = {
     MemorySpace.ACC: 128 << 10,
     MemorySpace.BIAS: 1 << 10,
 }
-"""The bytes of each space of a smaller board (Ascend 910B)."""
+"""Each space of a smaller board (Ascend 910B) has this many bytes."""
 
 MOST_FINDINGS = 100
 """A run keeps this many findings: one wrong address can spoil thousands of tiles, and the first ones explain it."""
@@ -62,7 +63,7 @@ BYTE_CALLS = 16
 """This many calls of each kernel run on bytes. Its later calls use the same bytes again."""
 
 _LARGEST_BUFFER = 4 << 20
-"""The limit of a space or an allocation of unknown size. It is above all known ones, and bounds a hostile dump."""
+"""A space or an allocation of unknown size has this limit. It is above all known ones, and bounds a hostile dump."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class _Region:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the elements of a tile lie in a region; strides are in bytes, one for each axis."""
+    """Says where the elements of a tile lie in a region; strides are in bytes, one for each axis."""
 
     key: _RegionKey
     offset: int
@@ -132,7 +133,7 @@ class _Placement:
     keeps_elements: bool
     """Its elements cannot be read from the bytes one by one."""
     dense: _Layout | None = None
-    """Of a part of wider rows: where its own type puts it without gaps."""
+    """Says where its own type puts a part of wider rows without gaps."""
     variable: str = ""
     """The variable that an operation made it for. A view's type may state only where its source begins."""
 
@@ -288,7 +289,7 @@ class MemoryExecution(Execution):
         is_there = placement.variable == target.name or layout is None or _is_same_place(placement, layout)
         if layout is None or is_there or not self._is_planned:
             if stated is not value:
-                self._placements[stated] = _reshaped(placement, stated.shape)
+                self._placements[stated] = _reshape(placement, stated.shape)
             return stated
         renamed = Array(stated.numbers, stated.dtype, stated.valid)
         self._placements[renamed] = self._move_placement(placement, layout, frame)
@@ -657,7 +658,7 @@ def _view_offset(source: _Placement, view: _Placement) -> int:
     return view.layout.offset if is_part else source.layout.offset
 
 
-def _reshaped(placement: _Placement, shape: tuple[int, ...]) -> _Placement:
+def _reshape(placement: _Placement, shape: tuple[int, ...]) -> _Placement:
     """The same bytes under another shape of as many elements."""
     layout = placement.layout
     if placement.keeps_elements or shape == layout.shape:

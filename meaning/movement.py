@@ -342,7 +342,7 @@ def _check_bounds(index: Tensor, limit: int) -> Tensor:
 
 
 _MASK_STEPS = {1: (0, 2), 2: (1, 2), 3: (0, 4), 4: (1, 4), 5: (2, 4), 6: (3, 4), 7: (0, 1)}
-"""The first column and the step of each of the chip's mask patterns."""
+"""Each of the chip's mask patterns has a first column and a step."""
 
 
 def gather_mask(call: Invocation) -> Array:

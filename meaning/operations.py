@@ -230,7 +230,7 @@ def _validity(array: Array) -> Tensor:
 
 
 _COMPARISONS = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
-"""The comparisons in the order of the chip's own numbers for them."""
+"""The comparisons stand in the order of the chip's own numbers for them."""
 
 
 def _compare(call: Invocation) -> Array:
@@ -257,8 +257,8 @@ def _select_by_mode(call: Invocation) -> Array:
     return call.result_array((one if call.integer(2) else other).numbers, one, valid=one.valid)
 
 
-_DIRECTED = ("floor", "ceil", "trunc")
-"""The rounding modes in which a cast to the same type rounds to whole numbers. The others change nothing then."""
+_DIRECTED_MODES = ("floor", "ceil", "trunc")
+"""In these rounding modes a cast to the same type rounds to whole numbers. The others change nothing then."""
 
 
 def _cast(call: Invocation) -> Array:
@@ -268,7 +268,7 @@ def _cast(call: Invocation) -> Array:
     numbers = source.numbers
     if dtype is source.dtype:
         # To the type that it has, a cast rounds to whole numbers in the directed modes, and is nothing in the others.
-        numbers = round_to_integers(numbers, mode) if dtype.is_float and mode in _DIRECTED else numbers
+        numbers = round_to_integers(numbers, mode) if dtype.is_float and mode in _DIRECTED_MODES else numbers
         return Array(numbers, dtype, source.valid)
     return Array(settle(numbers, dtype, call.arithmetic, mode), dtype, source.valid)
 
@@ -391,7 +391,7 @@ _BINARY: Mapping[str, Callable[[Numbers, Numbers], Numbers]] = {
     "shl": _integers(_shift_left),
     "shr": _integers(_shift_right),
 }
-"""Of two tiles, or with an `s` at the end of a tile and a scalar."""
+"""These operations take two tiles. With an `s` at the end of their names they take a tile and a scalar."""
 
 _ELEMENTWISE: Mapping[str, Operation] = {
     "neg": _unary(lambda x: -x),
@@ -425,13 +425,14 @@ _ELEMENTWISE: Mapping[str, Operation] = {
 }
 
 _APART = ("ands", "ors", "xor", "xors", "recip")
-"""Elementwise, and yet the instruction set excludes a result on an operand: they write it before they have read all."""
+"""The instruction set excludes a result of these on an operand, though they go element by element. They write it
+before they have read all."""
 
 _EXPANSIONS: Mapping[str, Callable[[Numbers, Numbers], Numbers]] = {
     **_ARITHMETIC,
     "expdif": lambda x, y: (x - y).monotonic(torch.exp),
 }
-"""With a vector that is repeated along rows or columns."""
+"""These operations take a tile and a vector that is repeated along rows or columns."""
 
 _REDUCTIONS: Mapping[str, Callable[[Numbers, int], Numbers]] = {
     "sum": Numbers.sum,
@@ -527,7 +528,7 @@ NO_EFFECT = frozenset(
         "task_invalid", "task_is_valid", "alloc",
     }
 )  # fmt: skip
-"""Operations that order others, or reserve room, and compute nothing."""
+"""These operations order others, or reserve room, and compute nothing."""
 
 
 def find_operation(name: str, operands: Sequence[Value]) -> Operation:

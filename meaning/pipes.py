@@ -1,8 +1,8 @@
 """The pipes between the cube and the vector side of a mixed kernel.
 
-A kernel of both sides is a cube function and a vector function, which run at once and hand tiles over by pipes: first
+A kernel of both sides is a cube function and a vector function. They run at once and hand tiles over by pipes: first
 pushed, first popped. A vector function may run on two lanes. Then a pipe carries a half of each tile to each lane, or
-puts the lanes' halves together: upper and lower rows (split 1), left and right columns (split 2).
+puts the lanes' halves together. Halves are upper and lower rows (split 1), or left and right columns (split 2).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .values import Array, Invocation, Value
 PIPE_OPERATIONS = frozenset({"tpush_to_aiv", "tpush_to_aic", "tpop_from_aic", "tpop_from_aiv"})
 
 _SPLITS = {"NONE": 0, "UP_DOWN": 1, "LEFT_RIGHT": 2}
-"""The numbers of the split modes. A dump states either the number or the name."""
+"""The split modes have these numbers. A dump states either the number or the name."""
 
 
 @dataclass

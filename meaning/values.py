@@ -31,7 +31,7 @@ class Array:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The length of each axis."""
+        """Return the length of each axis."""
         return self.numbers.shape
 
     @property

@@ -51,6 +51,7 @@ from .scene import (
 from .shrink.result import ShrinkRequest, shrink
 
 FOUND, ERROR, NOTHING_DIVERGES = 0, 1, 3
+"""These are the exit codes of a localization. 2 is left to the errors of its options."""
 _EXACT = Tolerance()
 
 
@@ -202,6 +203,8 @@ def _say(text: str) -> None:
 
 
 _TIMEOUT = 600.0
+"""A run of a build is stopped after this many seconds, where the user gave no limit. A hung run must not last for
+ever."""
 
 Say = Callable[[str], None]
 

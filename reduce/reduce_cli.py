@@ -54,7 +54,7 @@ def _reducible_bisections(_ctx: click.Context) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceOptions:
-    """What the user asks of a localization or a reduction, as it was typed."""
+    """Holds what the user asks of a localization or a reduction, as it was typed."""
 
     failing_build: Annotated[Path | None, argument(type=_PATH, required=False)]
     bisection: Annotated[
@@ -252,18 +252,19 @@ class ReduceOptions:
 
     @property
     def references(self) -> int:
-        """How many options name something to compare with. At most one may."""
+        """Return how many options name something to compare with. At most one may."""
         named = (self.reference, self.against_schedule, self.reference_data, self.bisection)
         return sum(option is not None for option in named)
 
     @property
     def has_reference_run(self) -> bool:
-        """Whether a second run tells what is right: of another build, or of the same one under other conditions."""
+        """Return whether a second run tells what is right: of another build, or of the same one under other
+        conditions."""
         return self.references > 0 and self.reference_data is None
 
     @property
     def bisection_conflicts(self) -> tuple[str, ...]:
-        """The options that were given although the bisection determines them."""
+        """Return the options that were given although the bisection determines them."""
         said = {
             "FAILING_BUILD": self.failing_build,
             "--reference": self.reference,
@@ -282,7 +283,7 @@ class ReduceOptions:
 
     @property
     def has_tolerance(self) -> bool:
-        """Whether the case's own tolerance is given."""
+        """Return whether the case's own tolerance is given."""
         return self.rtol is not None or self.atol is not None
 
 
@@ -290,16 +291,16 @@ class ReduceOptions:
 @version_option()
 @dataclass_click(ReduceOptions)
 def main(options: ReduceOptions) -> None:
-    """Shrink FAILING_BUILD to the fewest tasks and kernels that still fail where a good build passes, or (with
-    --localize-only) find what makes it fail: the change, the task and kernel, and the tensor that shows it.
+    """Shrink FAILING_BUILD to the fewest tasks and kernels that still fail where a good build passes. With
+    --localize-only, find what makes it fail: the change, the task and kernel, and the tensor that shows it.
 
-    A smaller build counts only if it fails as the whole does (in a tensor that was wrong before, by as much within a
-    factor of 100, and in kernels that make the whole good build fail so, too; with the same signal, stall or compile
-    error), and the same tasks of the good build pass. Without a good build, the golden data alone
-    judge it: no task's result can be replaced then, and what the failing outputs are made of stays. The builds are
-    copied, run again on frozen data, and never changed. In place of a build directory, the script of a scene test is
-    taken, and written as one beside the output folder. Exit code: 0 found, 1 error, 2 usage, 3 the case
-    passes, or nothing differs, 6 stopped by its budget, 130 interrupted.
+    A smaller build counts only if it fails as the whole does, and the same tasks of the good build pass. It must be
+    wrong in a tensor that was wrong before, by as much within a factor of 100. It must be so in kernels that make the
+    whole good build fail so, too. A crash, stall or compile error must be the same. Without a good build, the golden
+    data alone judge it. No task's result can be replaced then, and what the failing outputs are made of stays. The
+    builds are copied, run again on frozen data, and never changed. In place of a build directory, the script of a scene
+    test is taken, and written as one beside the output folder. Exit code: 0 found, 1 error, 2 usage, 3 the case passes,
+    or nothing differs, 6 stopped by its budget, 130 interrupted.
     """
     from .reduce_command import reduce
 
@@ -308,7 +309,7 @@ def main(options: ReduceOptions) -> None:
 
 _WORK = "work"
 MARK = "reduce-of"
-"""The file in the output folder that says which reduction the folder belongs to."""
+"""This file in the output folder says which reduction the folder belongs to."""
 
 
 @contextmanager

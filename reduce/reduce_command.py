@@ -34,8 +34,9 @@ from .shrink.reproducer import ReductionResult
 from .shrink.result import ShrinkRequest, check_unused, shrink
 
 FOUND, ERROR, NOTHING_DIVERGES, STOPPED = 0, 1, 3, 6
+"""These are the exit codes of `reduce`, as its `--help` lists them."""
 _MIN_SECONDS_LEFT = 1.0
-"""Minimum seconds of the budget that a reduction gets, so that it can still report what it knows."""
+"""A reduction gets at least this many seconds of the budget, so that it can still report what it knows."""
 
 Say = Callable[[str], None]
 

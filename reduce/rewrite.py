@@ -22,7 +22,7 @@ from ..runner.build_output.orchestration import BlockKind, Orchestration, Submit
 from ..runner.errors import UserError
 
 SUBMIT_COUNTER = "precision_bisect_submitted"
-"""The variable of the entry function that counts its tasks."""
+"""The entry function counts its tasks in this variable."""
 
 
 class FirstSubmitsError(UserError):
@@ -216,7 +216,7 @@ _WHOLE = "precision_bisect_wants_all"
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(rb"//[^\n]*\n|/\*.*?\*/", re.DOTALL)
 _CONDITION = re.compile(rb"&&|\|\||\?|\band\b|\bor\b")
-"""An operator before the submit in its statement, which means that the submit may be skipped."""
+"""With such an operator before the submit in its statement, the submit may be skipped."""
 _WRITES = frozenset({Usage.OUTPUT, Usage.INOUT, Usage.NO_DEPENDENCY})
 
 

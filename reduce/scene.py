@@ -274,6 +274,7 @@ def _differing_tensors(ours: TensorFolder, theirs: TensorFolder) -> list[str]:
 
 
 _MAX_NOT_COMPARED = 20
+"""At most this many tensors that could not be compared are listed. A broken dump has thousands."""
 _EXACT = Tolerance()
 
 
@@ -289,7 +290,7 @@ class DumpedRun:
 
     @cached_property
     def tasks(self) -> Mapping[int, DumpedTask]:
-        """The tasks by task id, ascending."""
+        """Return the tasks by task id, ascending."""
         return {task_id: DumpedTask(run=self, task_id=task_id) for task_id in self.dump.task_ids()}
 
 
@@ -302,35 +303,35 @@ class DumpedTask:
 
     @cached_property
     def records_before(self) -> Mapping[int, ArgRecord]:
-        """The tensors and scalars that the task was given, by argument index."""
+        """Return the tensors and scalars that the task was given, by argument index."""
         return self._records(DumpStage.BEFORE_DISPATCH)
 
     @cached_property
     def records_after(self) -> Mapping[int, ArgRecord]:
-        """The tensors that the task left, by argument index."""
+        """Return the tensors that the task left, by argument index."""
         return self._records(DumpStage.AFTER_COMPLETION)
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
-        """The function ids of the task's kernels. A prepared graph may not report them."""
+        """Return the function ids of the task's kernels. A prepared graph may not report them."""
         records = (*self.records_before.values(), *self.records_after.values())
         return tuple(dict.fromkeys(number for record in records for number in record.kernels if number >= 0))
 
     @property
     def kernel(self) -> str:
-        """The names of the task's kernels, joined by `+`."""
+        """Return the names of the task's kernels, joined by `+`."""
         names = self.run.kernels
         return "+".join(names.get(number, f"kernel {number}") for number in self.numbers) or "unnamed"
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The source files of the task's kernels, as far as they are known."""
+        """Return the source files of the task's kernels, as far as they are known."""
         listed: Mapping[int, Kernel] = {} if self.run.config is None else self.run.config.kernels
         return tuple(str(listed[number].source) for number in self.numbers if number in listed)
 
     @property
     def named_task(self) -> NamedTask:
-        """The task as documents name it."""
+        """Return the task as documents name it."""
         return NamedTask(task_id=format_task_id(self.task_id), kernel=self.kernel)
 
     def _records(self, stage: DumpStage) -> Mapping[int, ArgRecord]:
@@ -346,7 +347,7 @@ class _Pair:
 
     @property
     def is_aligned(self) -> bool:
-        """Whether both tasks run the same kernels with corresponding arguments."""
+        """Return whether both tasks run the same kernels with corresponding arguments."""
         return self.failing.kernel == self.reference.kernel and all(
             [(number, each.kind, each.dtype, each.shape) for number, each in sorted(ours.items())]
             == [(number, each.kind, each.dtype, each.shape) for number, each in sorted(theirs.items())]
@@ -533,8 +534,9 @@ def _entries(divergent: _Divergent, tolerance: Tolerance) -> Iterator[FirstDiver
 
 
 _DUMP_EVERYTHING = "2"
-"""The level at which the runtime dumps every argument of every task."""
+"""At this level the runtime dumps every argument of every task."""
 _HELP_TIMEOUT = 120.0
+"""A case's `--help` is stopped after this many seconds. It may import a large library first, and must not hang."""
 _NOT_NAME_CHARACTER = re.compile(r"[^\w.-]")
 
 

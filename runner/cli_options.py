@@ -24,8 +24,9 @@ from typing_extensions import override
 from .errors import UsageError
 
 MAX_SECONDS = 3650 * 86400.0
-"""The longest time in seconds that an option accepts: ten years. Every clock and every wait can handle it."""
+"""An option accepts at most this time in seconds: ten years. Every clock and every wait can handle it."""
 _LARGEST_COUNT = 2**31 - 1
+"""An option without a limit of its own accepts no larger count. It fits into 32 bits with a sign."""
 
 
 class NumberType(click.FloatRange):
@@ -226,7 +227,8 @@ BUDGET = option(
 
 
 _MOST_JOBS = 256
-"""The most runs at once. Each worker of this machine is a process of its own, and a submission may ask for them."""
+"""At most this many runs are made at once. Each worker of this machine is a process of its own, and a submission may
+ask for them."""
 
 
 def jobs_option(default: int) -> Any:
@@ -284,7 +286,7 @@ DEVICE = option(
 
 
 STORE_VARIABLE = "PRECISION_BISECT_STORE"
-"""The name of the environment variable that gives `--store` its default."""
+"""This environment variable gives `--store` its default."""
 
 STORE = option(
     "--store",

@@ -16,17 +16,23 @@ if TYPE_CHECKING:
 
 
 _MOST_FILES = 100
-"""The largest number of files whose stat is kept. The totals count all files."""
+"""The stat of at most this many files is kept. The totals count all files."""
 _MOST_FILES_READ = 20
+"""Hunks are read of at most this many files, so that a commit that touches everything is not slower."""
 _MOST_LINES_READ = 4000
+"""Hunks of at most this many changed lines are read in all. Only the first file may have more."""
 _LARGE_FILES = ("-c", "core.bigFileThreshold=512k")
-"""Git options that treat a larger file as binary, because a single line of it may be the whole file."""
+"""With these options git treats a larger file as binary, because a single line of it may be the whole file."""
 _MOST_HUNKS = 40
+"""A diff keeps this many hunks, the nearest to the names of the failure. A report shows still fewer."""
 _MOST_LINES = 40
+"""A hunk keeps this many lines and counts the rest. A generated file may have one hunk of any length."""
 _LONGEST_LINE = 160
+"""A line of a hunk keeps this many characters. A minified file may be a single line."""
 _TAB = 8
+"""Tabs are widened to this many columns, as git and terminals show them."""
 _PROSE = (".md", ".rst")
-"""Suffixes of documentation. Runs rarely read such files."""
+"""Documentation has these suffixes. Runs rarely read such files."""
 
 _OPTIONS = (
     "--root",
@@ -39,10 +45,11 @@ _OPTIONS = (
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+[a-z]+")
 _LEAST_LETTERS = 4
+"""Shorter words do not tell which file is meant: three letters occur in too many paths."""
 
 
 class FileStat(Model):
-    """How many lines of a file a commit adds and removes; None where the file is binary, or large."""
+    """Says how many lines of a file a commit adds and removes; None where the file is binary, or large."""
 
     path: str
     added: int | None
@@ -58,16 +65,17 @@ class Hunk(Model):
     lines: tuple[str, ...]
     """The lines, each after its sign: +, - or a blank."""
     left_out: int = 0
-    """How many lines follow these and are not kept."""
+    """Says how many lines follow these and are not kept."""
 
     @property
     def changed_lines(self) -> int:
-        """The number of added and removed lines among those that are kept."""
+        """Return the number of added and removed lines among those that are kept."""
         return sum(line[:1] in ("+", "-") for line in self.lines)
 
 
 class CommitDiff(Model):
-    """What a commit changes against `parent`, its first one. The first commit of a history changes all its files."""
+    """Holds what a commit changes against `parent`, its first one. The first commit of a history changes all its
+    files."""
 
     commit: str
     parent: str | None

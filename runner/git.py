@@ -58,12 +58,14 @@ os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _END_OF_NAME = re.compile(r"[~^:@]")
-"""Where the name of a branch or tag ends in a revision, such as `main~3`."""
+"""The name of a branch or tag ends here in a revision, such as `main~3`."""
 _LONGEST_COMPLAINT = 300
+"""An error shows this many characters of what git printed. Git may list every file of a checkout."""
 _NO_MATCH = 1
+"""`git grep` and `git config` end with this exit code where nothing matches."""
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
 _NOT_FOUND = 127
-"""The exit code of `env` where there is no git."""
+"""`env` ends with this exit code where there is no git."""
 _FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
 
 _EMPTY = "PRECISION_BISECT_EMPTY"
@@ -84,11 +86,10 @@ LOCAL_VARIABLES = (
     "GIT_WORK_TREE",
     "PRECISION_BISECT_TOKEN",
 )
-"""Variables that neither our own git commands nor the commands of a stack may see.
+"""Neither our own git commands nor the commands of a stack may see these variables.
 
 Hooks, aliases and `git rebase --exec` set the git variables, which would make git work on another repository than the
-current one. With the token, a commit under test could submit jobs.
-"""
+current one. With the token, a commit under test could submit jobs."""
 
 
 def inherited_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -123,7 +124,7 @@ class GitError(UserError):
 
 
 GITLINK = "160000"
-"""The mode of a tree entry that is a submodule."""
+"""A tree entry that is a submodule has this mode."""
 
 
 @dataclass(frozen=True)
@@ -258,17 +259,18 @@ class GitRepository:
 
     @cached_property
     def common_directory(self) -> Path:
-        """The folder that holds `objects/`, also for worktrees and submodules."""
+        """Return the folder that holds `objects/`, also for worktrees and submodules."""
         return (self.path / self.run("rev-parse", "--git-common-dir")).resolve()
 
     @cached_property
     def is_bare(self) -> bool:
-        """Whether the repository has no checked-out files."""
+        """Return whether the repository has no checked-out files."""
         return self.run("rev-parse", "--is-bare-repository") == "true"
 
     @property
     def root(self) -> Path:
-        """The root of the checkout that holds the folder. Raises `GitError`, also for the git directory of a checkout.
+        """Return the root of the checkout that holds the folder. Raises `GitError`, also for the git directory of a
+        checkout.
 
         A bare repository is its own root, or the folder whose `.git` leads to it is.
         """
@@ -279,19 +281,19 @@ class GitRepository:
 
     @property
     def boundary(self) -> frozenset[str]:
-        """The commits at which a shallow clone ends, because their parents are missing. Empty where the history is
-        whole.
+        """Return the commits at which a shallow clone ends, because their parents are missing. Empty where the history
+        is whole.
         """
         return shallow_boundary(self.common_directory)
 
     @property
     def deepen(self) -> str:
-        """The command that fetches more of the history of a shallow clone."""
+        """Return the command that fetches more of the history of a shallow clone."""
         return f"git -C {self.path} fetch --deepen=200, or --unshallow"
 
     @property
     def branch(self) -> str | None:
-        """The branch that is checked out; None where HEAD is detached."""
+        """Return the branch that is checked out; None where HEAD is detached."""
         try:
             return self.run("symbolic-ref", "--quiet", "--short", "HEAD")
         except GitError as error:
@@ -573,13 +575,14 @@ class GitRepository:
 
     @cached_property
     def promisor(self) -> str | None:
-        """The remote that has the objects that a partial clone was not given; None where the clone is complete."""
+        """Return the remote that has the objects that a partial clone was not given; None where the clone is
+        complete."""
         keys = self._settings_like(r"^remote\..*\.promisor$")
         return keys[0].removeprefix("remote.").removesuffix(".promisor") if keys else None
 
     @property
     def missing_alternate(self) -> str | None:
-        """A folder from which this repository borrows objects and which no longer exists."""
+        """Return a folder from which this repository borrows objects and which no longer exists."""
         objects = self.common_directory / "objects"
         try:
             borrowed = (objects / "info" / "alternates").read_text(encoding="utf-8", errors="surrogateescape")
@@ -589,13 +592,13 @@ class GitRepository:
 
     @property
     def has_other_history(self) -> bool:
-        """Whether the repository has grafts or replace refs, because of which git would read other commits."""
+        """Return whether the repository has grafts or replace refs, because of which git would read other commits."""
         grafts = self.common_directory / "info" / "grafts"
         return grafts.is_file() or bool(self.run("for-each-ref", "--count=1", "refs/replace"))
 
     @property
     def has_lfs(self) -> bool:
-        """Whether git replaces the pointers of Git LFS by their contents."""
+        """Return whether git replaces the pointers of Git LFS by their contents."""
         return bool(self._settings_like(r"^filter\.lfs\.(smudge|process)$"))
 
     def remote_url(self) -> str | None:
@@ -658,7 +661,7 @@ def is_commit_id(text: str) -> bool:
 
 
 IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
-"""Git options that set the author of the commits that private clones get."""
+"""These git options set the author of the commits that private clones get."""
 
 
 @contextmanager
@@ -685,7 +688,7 @@ def commit_index(worktree: GitRepository, about: str, *, parents: tuple[str, ...
 
 
 _OBJECTS = re.compile(r"^index .*\n(?!Binary files )", re.MULTILINE)
-"""The lines of a patch with the ids of whole files. They stay for a binary file, whose patch shows nothing else."""
+"""A patch has such lines with the ids of whole files. They stay for a binary file, whose patch shows nothing else."""
 _PLACE = re.compile(r"^@@ .*$", re.MULTILINE)
 
 

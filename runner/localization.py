@@ -68,14 +68,15 @@ class UnwrittenRows(DocumentPart):
 
 
 class CaseFailure(DocumentPart):
-    """Why the case fails: outputs that violate |actual - expected| <= atol + rtol |expected|."""
+    """Says why the case fails: outputs that violate |actual - expected| <= atol + rtol |expected|."""
 
     rtol: float
     atol: float
     told: bool
-    """Whether the case gave this tolerance. Else it is the harness's default, widened until the good build passes."""
+    """Says whether the case gave this tolerance. Else it is the harness's default, widened until the good build
+    passes."""
     by_good_build: bool = False
-    """Whether the good build's outputs are the expected ones, because they are over the tolerance of the golden
+    """Says whether the good build's outputs are the expected ones, because they are over the tolerance of the golden
     outputs.
     """
     outputs: tuple[FailingOutput, ...] = ()
@@ -123,15 +124,15 @@ class FailureCause(DocumentPart):
     """A smallest set of changes that makes the good build fail."""
 
     what: str
-    """What changed, in one line."""
+    """Says what changed, in one line."""
     kind: CauseKind = "orchestration"
     confirmed: bool
-    """Whether runs showed the cause. Otherwise it is a candidate."""
+    """Says whether runs showed the cause. Otherwise it is a candidate."""
     effect: float
     """The share of the failing build's wrong elements, 0 to 1, that these changes alone make wrong."""
     changes: tuple[BuildChange, ...] = ()
     differences: tuple[str, ...] = ()
-    """How these changes make the tasks of a run differ from the good build's."""
+    """Says how these changes make the tasks of a run differ from the good build's."""
     kernel: str | None = None
     """The kernel that is at fault, or whose task is submitted differently; null where no task is."""
     position: int | None = None
@@ -143,7 +144,7 @@ class FailureCause(DocumentPart):
     """
     task_class: str | None = None
     tensor: str | None = None
-    """What that task leaves wrong, is given differently, or crashes before it has written.
+    """Says what that task leaves wrong, is given differently, or crashes before it has written.
 
     It is null where the source does not give its name.
     """
@@ -194,7 +195,7 @@ class CrashedTask(DocumentPart):
 
 
 DEFAULT_SCHEDULE = "as it is"
-"""The value that stands in place of a schedule of the stack file where the runtime runs unchanged."""
+"""This value stands in place of a schedule of the stack file where the runtime runs unchanged."""
 
 
 class UnorderedTasks(DocumentPart):
@@ -209,7 +210,8 @@ class UnorderedTasks(DocumentPart):
     hazard: Literal["read after write", "write after read", "write after write"]
     cause: str
     ordered_in_reference: bool | None = None
-    """Whether the reference orders the two; null where one of them has no counterpart, or there is no other build."""
+    """Says whether the reference orders the two; null where one of them has no counterpart, or there is no other
+    build."""
 
 
 class OrderTrial(DocumentPart):
@@ -219,9 +221,9 @@ class OrderTrial(DocumentPart):
     variables: Mapping[str, str]
     runs: int
     failed: int
-    """Of the runs, those whose outputs differ from the reference's."""
+    """Counts the runs whose outputs differ from the reference's."""
     stopped: int
-    """Of the runs, those without readable outputs: they crashed, stalled, or ran out of time."""
+    """Counts the runs without readable outputs: they crashed, stalled, or ran out of time."""
     reference_runs: int = 0
     """Runs of a good build under the same schedule, alternating with the failing build's.
 
@@ -230,7 +232,7 @@ class OrderTrial(DocumentPart):
 
     """
     reference_fails: bool | None = None
-    """Whether a good build has wrong outputs under the schedule too.
+    """Says whether a good build has wrong outputs under the schedule too.
 
     It is null where the good build was not run or produced no outputs. It is also null where all its runs were right,
     but too few to be sure.
@@ -238,7 +240,7 @@ class OrderTrial(DocumentPart):
 
     @property
     def reference_may_fail(self) -> bool:
-        """Whether a good build may fail under the schedule too, so that no difference of the builds is blamed.
+        """Return whether a good build may fail under the schedule too, so that no difference of the builds is blamed.
 
         That holds where it was run and was not shown to pass.
         """
@@ -246,7 +248,7 @@ class OrderTrial(DocumentPart):
 
     @property
     def least_rate_shown(self) -> float:
-        """The least failure rate that as many runs as these would have shown with a probability of 99 %.
+        """Return the least failure rate that as many runs as these would have shown with a probability of 99 %.
 
         It is the r of (1 - r)^runs = 0.01.
         """
@@ -254,7 +256,7 @@ class OrderTrial(DocumentPart):
 
     @property
     def passed_runs(self) -> int:
-        """The number of runs whose outputs are the reference's."""
+        """Return the number of runs whose outputs are the reference's."""
         return self.runs - self.failed - self.stopped
 
 
@@ -268,7 +270,7 @@ class OrderConfirmation(DocumentPart):
 
     @property
     def holds(self) -> bool:
-        """Whether the first order failed in all runs, and the other one passed in all."""
+        """Return whether the first order failed in all runs, and the other one passed in all."""
         return self.failing.failed == self.failing.runs and self.passing.passed_runs == self.passing.runs
 
 
@@ -276,7 +278,7 @@ class Race(DocumentPart):
     """The search for a race. It is made where an edge is missing, or where a task goes wrong that is right alone."""
 
     confirmed: bool
-    """Whether one order fails and another passes on the same data, in all of several fresh runs each."""
+    """Says whether one order fails and another passes on the same data, in all of several fresh runs each."""
     trials: tuple[OrderTrial, ...] = ()
     confirmation: OrderConfirmation | None = None
     """The confirmation; null where no order failed in all its trials, or none passed in all."""
@@ -300,7 +302,7 @@ class StalledTask(DocumentPart):
 
 
 class Stall(DocumentPart):
-    """Where the failing build stops. `completed` of `total` tasks, allocations included, were done."""
+    """Says where the failing build stops. `completed` of `total` tasks, allocations included, were done."""
 
     believed: bool
     reason: str
@@ -311,7 +313,7 @@ class Stall(DocumentPart):
 
 
 _BLOCK_LIMIT = Field(max_length=64)
-"""The bound on the blocks of an error map along either side. A page draws each block."""
+"""An error map has at most this many blocks along either side. A page draws each block."""
 _Class = Annotated[
     Literal["introduced", "inherited", "amplified", "interaction", "unknown"],
     Field(validation_alias=AliasChoices("class", "task_class"), serialization_alias="class"),
@@ -327,7 +329,7 @@ class PatternFit(DocumentPart):
 
 
 class ErrorMap(DocumentPart):
-    """Where a tensor is wrong, by blocks of `row_step` x `column_step` elements.
+    """Says where a tensor is wrong, by blocks of `row_step` x `column_step` elements.
 
     The tensor is seen as a matrix: all dimensions but the last are its rows, the last one is its columns. `wrong` holds
     the block rows of the shares of wrong elements (0 to 1). `wild` holds how many pairs have NaN or Inf.
@@ -364,7 +366,7 @@ class TensorStatistics(DocumentPart):
 
     @property
     def worst(self) -> str:
-        """How far the tensor is off, in words.
+        """Return how far the tensor is off, in words.
 
         NaN and Inf have no error, so they are counted. There is no error where only the sign of zeros differs.
         """
@@ -427,7 +429,7 @@ class FirstDivergent(DocumentPart):
 
 
 class DownstreamTask(DocumentPart):
-    """What a task after the first divergent ones made of the error that reached it."""
+    """Holds what a task after the first divergent ones made of the error that reached it."""
 
     task_id: str
     position: int
@@ -438,11 +440,11 @@ class DownstreamTask(DocumentPart):
 
 
 DIVERGENCE, TASK_GRAPH = "divergence.json", "task_graph.html"
-"""The files in the folder of a localization: this document, and the page of its tasks."""
+"""The folder of a localization holds these files: this document, and the page of its tasks."""
 
 
 class ReferenceUsed(DocumentPart):
-    """What the failing build was compared with."""
+    """Holds what the failing build was compared with."""
 
     kind: Literal["good build", "other target", "other schedule", "recorded values", "golden data"]
     """The kind of reference.
@@ -487,7 +489,7 @@ class GeneratedSources(DocumentPart):
 
     @property
     def verdict(self) -> str:
-        """Which component is at fault, and why."""
+        """Return which component is at fault, and why."""
         return f"{self.origin or 'compiler or runtime, which is not known'}: {self.shown}"
 
 
@@ -534,7 +536,7 @@ class Divergence(Document):
     for them.
     """
     candidates: tuple[NamedTask, ...] = ()
-    """In a comparison with recorded values, the tasks before the divergent ones whose results are not all known.
+    """Holds, in a comparison with recorded values, the tasks before the divergent ones whose results are not all known.
 
     The error may come from them.
     """
@@ -565,7 +567,7 @@ class Divergence(Document):
     stall: Stall | None = None
     """The stall; null where the failing build ends. Where it is given, nothing was compared."""
     ended: str | None = None
-    """How the failing build ended, where it neither produced its outputs nor stalled; otherwise null."""
+    """Says how the failing build ended, where it neither produced its outputs nor stalled; otherwise null."""
     crash: CrashedTask | None = None
     """The crash; null where there was none, where runs with fewer tasks missed it, and in documents without it."""
     generated: GeneratedSources | None = None
@@ -596,14 +598,15 @@ class Divergence(Document):
 
     @property
     def passes(self) -> bool:
-        """Whether the failing build's outputs are within the tolerance in every tried order in which the reference's
-        are.
+        """Return whether the failing build's outputs are within the tolerance in every tried order in which the
+        reference's are.
         """
         return self.failure is not None and not self.failure.outputs and not self.first_divergent
 
     @property
     def has_findings(self) -> bool:
-        """Whether there is something to look at: a cause, a divergent tensor, a stall, or a task that crashes."""
+        """Return whether there is something to look at: a cause, a divergent tensor, a stall, or a task that
+        crashes."""
         return bool(self.causes or self.first_divergent or self.stall or self.crash)
 
 
@@ -614,7 +617,7 @@ def divergence_schema_text() -> str:
 
 REDUCTION = "reduction.json"
 _MAX_DOCUMENT_BYTES = 4 << 20
-"""The largest document that is read, in bytes. A document with a thousand divergent tensors is smaller."""
+"""A larger document, in bytes, is not read. A document with a thousand divergent tensors is smaller."""
 
 
 class _Size(DocumentPart):
@@ -623,7 +626,7 @@ class _Size(DocumentPart):
 
 
 class ReductionSize(DocumentPart):
-    """How far a build was reduced."""
+    """Says how far a build was reduced."""
 
     tasks: _Size
     kernels: _Size

@@ -48,7 +48,7 @@ class SceneCase(Model):
 
 
 class LocalizationJob(Document):
-    """What is to be localized, as JSON in a file.
+    """Holds what is to be localized, as JSON in a file.
 
     `timeout` is the seconds for one run. `rtol` and `atol` are the case's own tolerance, None where its run did not
     report them.
@@ -62,7 +62,7 @@ class LocalizationJob(Document):
     golden_data: Path | None
     """The folder of the golden data. None for a scene test, which draws its data from a fixed seed."""
     scene: SceneCase | None = None
-    """How both scripts are run; None where there are build directories."""
+    """Says how both scripts are run; None where there are build directories."""
     timeout: float
     rtol: float | None
     atol: float | None
@@ -185,7 +185,7 @@ class UndeclaredRead(DocumentPart):
     argument: int
     tensor: str
     what: Literal["held before", "around the tensor", "past the end of the buffer", "before the buffer"]
-    """Where the memory lies: for an output, its old contents; for others, its place relative to the argument."""
+    """Says where the memory lies: for an output, its old contents; for others, its place relative to the argument."""
     whose: str
     """The task that left the contents of that memory in the run."""
 
@@ -201,7 +201,7 @@ class TaskFootprint(DocumentPart):
     writes: tuple[UndeclaredWrite, ...]
     reads: tuple[UndeclaredRead, ...]
     wants_offset_zero: bool = False
-    """Whether the task's results change where its tensors lie farther from the start of their buffers."""
+    """Says whether the task's results change where its tensors lie farther from the start of their buffers."""
 
 
 class NotExamined(DocumentPart):
@@ -213,7 +213,7 @@ class NotExamined(DocumentPart):
 
 
 class Footprints(Document):
-    """What a build's tasks touch.
+    """Holds what a build's tasks touch.
 
     `examined` of `tasks` were run alone: of many similar tasks, a few are run.
     """

@@ -16,7 +16,7 @@ from .stack import Model, Overlay, Stack
 from .stack_file import expand_home
 
 _CONFLICTS = 1
-"""The exit code of `git merge-tree` where a merge has conflicts."""
+"""`git merge-tree` ends with this exit code where a merge has conflicts."""
 
 
 class CherryPick(Model):
@@ -172,7 +172,7 @@ class OverlayReader:
         They are those of a revision, or of the disk where no revision is named.
         """
         if not revision:
-            return self._from_disk(name, path)
+            return self._read_disk(name, path)
         repository = self._repositories[name]
         commit = repository.resolve(revision, option=option)
         return commit, list(repository.tree(commit, (literal(path),)))
@@ -212,7 +212,7 @@ class OverlayReader:
         name = max(holders, key=lambda holder: len(roots[holder].parts))
         return name, str(PurePosixPath(path.relative_to(roots[name])))
 
-    def _from_disk(self, name: str, path: str) -> tuple[str, list[TreeEntry]]:
+    def _read_disk(self, name: str, path: str) -> tuple[str, list[TreeEntry]]:
         """Return a commit of the private clone that holds the files at a path of the checkout, and nothing else."""
         repository, clone = self._repositories[name], self._clones[name]
         if repository.is_bare:

@@ -25,8 +25,9 @@ from .git import GitRepository, inherited_environment
 from .stack import Releases, Stack, Version
 
 _LIST_TIMEOUT = 120
-_KNOWN = "releases.json"
-_WHO = f"{MAKER} <{MAKER_EMAIL}>"
+"""A command that lists versions is stopped after this many seconds. It may wait for a server."""
+_RELEASE_LIST = "releases.json"
+_COMMITTER = f"{MAKER} <{MAKER_EMAIL}>"
 _VERSION = TypeAdapter(Version)
 
 
@@ -192,7 +193,7 @@ def _write_history(path: Path, releases: Sequence[_Release]) -> dict[str, str]:
     path.parent.mkdir(parents=True, exist_ok=True)
     listed = json.dumps([[each.version, each.folder, each.source] for each in releases])
     with FileLock(path.with_name(f"{path.name}.lock")):
-        known = path / ".git" / _KNOWN
+        known = path / ".git" / _RELEASE_LIST
         if known.is_file():
             written, commits = cast(tuple[str, dict[str, str]], json.loads(known.read_text(encoding="utf-8")))
             if written == listed:
@@ -227,7 +228,7 @@ def _stream(releases: Sequence[_Release]) -> Iterator[str]:
     # Without this the first commit would follow what an earlier list has left.
     yield "reset refs/heads/releases\n"
     for number, release in enumerate(releases, start=1):
-        yield f"commit refs/heads/releases\nmark :{number}\ncommitter {_WHO} {number} +0000\n"
+        yield f"commit refs/heads/releases\nmark :{number}\ncommitter {_COMMITTER} {number} +0000\n"
         yield _data(f"release {release.version}")
         if number > 1:
             yield f"from :{number - 1}\n"

@@ -20,7 +20,8 @@ from .spellings import ATTRIBUTE, DEFINITION, IMPORT, KEYWORD, PARAMETER, Spelli
 from .stack import Rename
 
 _SUFFIXES = (".py", ".pyi")
-"""The files that are searched: Python's sources, and stubs, which repeat the names of an extension module."""
+"""Files with these suffixes are searched: Python's sources, and stubs, which repeat the names of an extension
+module."""
 
 _ARGUMENT_ROLES = (KEYWORD, PARAMETER)
 _OTHER_ROLES = (ATTRIBUTE, IMPORT, DEFINITION)
@@ -28,15 +29,14 @@ _PRIVATE_PREFIXES = ("_", "test_")
 """Prefixes of names that other files do not call: private names, and tests. Their renames adapt nothing."""
 
 _EXPECTS_ERROR = ("raises", "assertRaises", "assertRaisesRegex")
-"""The functions of pytest and unittest that open a block in which an error is expected.
+"""These functions of pytest and unittest open a block in which an error is expected.
 
-An old name in such a block is no use of it: a test checks that it is gone.
-"""
+An old name in such a block is no use of it: a test checks that it is gone."""
 
 _NO_MATCH = 1
-"""The exit code of `git grep` where no file has the word."""
+"""`git grep` ends with this exit code where no file has the word."""
 
-_REFUSED = re.compile(
+_REFUSAL = re.compile(
     r"(?P<function>\w+(?:\.[\w<>]+)*)\(\) got an unexpected keyword argument '(?P<keyword>\w+)'"
 )
 _CONSTRUCTOR = "__init__"
@@ -140,7 +140,7 @@ def refused_argument(line: str) -> RefusedArgument | None:
     >>> refused_argument("TypeError: Config.__init__() got an unexpected keyword argument 'level'")
     RefusedArgument(function='Config', keyword='level')
     """
-    found = _REFUSED.search(line)
+    found = _REFUSAL.search(line)
     if found is None:
         return None
     *around, last = found["function"].split(".")

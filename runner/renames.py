@@ -25,10 +25,10 @@ from .stack import Model, Rename, Stack, first_error
 from .stack_file import TomlError, parse_toml
 
 PYTHON_FILES = "*.py"
-"""The files that are adapted, as a pattern of git."""
+"""Files that match this pattern of git are adapted."""
 
 _NO_FILE_MATCH = 1
-"""The exit code of `git grep` where no file has the word."""
+"""`git grep` ends with this exit code where no file has the word."""
 
 _MAX_NAMED_FILES = 3
 """A notice names this many files and counts the others, so that it stays one line."""
@@ -120,7 +120,7 @@ class Adaptation:
 
     @property
     def as_json(self) -> str:
-        """The input of `spellings.py` where it runs as a program."""
+        """Return the input of `spellings.py` where it runs as a program."""
         parts = self.respelling
         return json.dumps([[parts.spelling, parts.instead, list(parts.keyword_of)]])
 

@@ -19,7 +19,7 @@ PARAMETER = "parameter"
 ATTRIBUTE = "attribute"
 IMPORT = "import"
 DEFINITION = "definition"
-"""The roles that a name can have."""
+"""A name can have one of these roles."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Spelling:
 
     role: str
     function: str
-    """For a keyword argument or a parameter, the function that is called or defined. Otherwise empty."""
+    """Names the function that is called or defined, for a keyword argument or a parameter. Otherwise it is empty."""
     name: str
     line: int
     begin: int
     is_own: bool
-    """Whether the name means something that the file itself, or its own package, defines."""
+    """Says whether the name means something that the file itself, or its own package, defines."""
     alias: bool = False
     """For an imported name, whether the file binds it to another name."""
 

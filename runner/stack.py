@@ -49,7 +49,7 @@ _EXPECTED = {
     "time_type": "a time such as 22:00:00",
     "tuple_type": "a list",
 }
-"""What each field expects, by the names that pydantic gives to errors."""
+"""Each field expects what stands here, by the names that pydantic gives to errors."""
 
 
 def first_error(error: ValidationError, model: type[BaseModel]) -> str:
@@ -184,7 +184,7 @@ def _matches(spec: GitIgnoreSpec, path: str) -> bool:
 
 
 VENV = "venv"
-"""The folder of a slot that holds its virtual environment."""
+"""This folder of a slot holds its virtual environment."""
 
 
 def _relative(text: str) -> str:
@@ -272,7 +272,7 @@ class Rename(Model):
 
     @property
     def description(self) -> str:
-        """The old name, in words."""
+        """Return the old name, in words."""
         return f"{self.old} of {', '.join(self.keyword_of)}" if self.keyword_of else self.old
 
 
@@ -332,7 +332,7 @@ class Repository(Model):
     """Untracked files that cleaning a slot spares (caches of incremental builds), as gitignore patterns."""
 
     submodules: bool = False
-    """Whether to fill the submodules that no pin names from the checkout, each at its pinned commit.
+    """Says whether to fill the submodules that no pin names from the checkout, each at its pinned commit.
 
     Otherwise their folders are empty.
     """
@@ -370,17 +370,17 @@ class GitlinkPin(Model):
     path: RelativePath
     target: str
     search: bool = True
-    """Whether the pin is searched.
+    """Says whether the pin is searched.
 
     A searched pin follows its holder's commits. Where the culprit moves it, the search continues inside it. A pin that
     is not searched is frozen: it is held at the bad end's value for the whole bisection.
     """
     optional: bool = False
-    """Whether commits of `holder` without this submodule are run without it. Otherwise they cannot be tested."""
+    """Says whether commits of `holder` without this submodule are run without it. Otherwise they cannot be tested."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The path of the submodule."""
+        """Return the path of the submodule."""
         return (self.path,)
 
 
@@ -405,7 +405,7 @@ class CommitFilePin(Model):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that may contain the commit id."""
+        """Return the files that may contain the commit id."""
         return (self.path,) if self.earlier is None else (self.path, self.earlier.path)
 
 
@@ -424,7 +424,7 @@ class VersionFilePin(Model):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that may contain the version."""
+        """Return the files that may contain the version."""
         return (self.path,) if self.earlier is None else (self.path, self.earlier.path)
 
 
@@ -440,9 +440,9 @@ class Tool(Model):
     variables: Mapping[str, str] = {}
     """Variables for every step and run where the tool is found, such as cmake's compiler launcher for ccache."""
     hint: str = ""
-    """How to get the tool; `doctor` shows this."""
+    """Says how to get the tool; `doctor` shows this."""
     keeps_objects: bool = False
-    """Whether the tool keeps compiled objects for all slots, as ccache does. Where one is found, builds are begun
+    """Says whether the tool keeps compiled objects for all slots, as ccache does. Where one is found, builds are begun
     ahead.
     """
 
@@ -488,7 +488,7 @@ class Step(Model):
 
     @property
     def is_for_one_platform(self) -> bool:
-        """Whether the step builds for the requested platform alone, and not for all platforms."""
+        """Return whether the step builds for the requested platform alone, and not for all platforms."""
         return any("{platform}" in text for text in (*self.command, self.cwd))
 
 
@@ -504,7 +504,7 @@ class CaseFlags(Model):
 
 
 class Case(Model):
-    """How a case is run."""
+    """Says how a case is run."""
 
     repository: str
     command: tuple[str, ...] = Field(min_length=1)
@@ -518,12 +518,12 @@ class Case(Model):
     """
     cwd: str
     harness: bool = True
-    """Whether the case calls `golden.run` or `golden.run_jit`.
+    """Says whether the case calls `golden.run` or `golden.run_jit`.
 
     Such a case runs under the shim, which reports what the calls returned.
     """
     scene_tests: bool = False
-    """Whether cases are scene tests of the runtime. `reduce` takes their scripts, and runs its results as such."""
+    """Says whether cases are scene tests of the runtime. `reduce` takes their scripts, and runs its results as such."""
     flags: CaseFlags = CaseFlags()
     yardstick: tuple[str, ...] = ()
     """Names that a script uses for its check: arguments, variables or functions for tolerances and expected values.
@@ -552,11 +552,12 @@ class Platform(Model):
     """A target on which the case runs."""
 
     board: bool = False
-    """Whether the target is a board. A board is leased: it makes one run at a time, for all bisections together."""
+    """Says whether the target is a board. A board is leased: it makes one run at a time, for all bisections
+    together."""
     needs: tuple[str, ...] = ()
     """Inherited variables without which nothing can be built or run for the platform."""
     undisturbed: bool = False
-    """Whether no build may run ahead while a case runs on the platform."""
+    """Says whether no build may run ahead while a case runs on the platform."""
 
 
 class Schedule(Model):
@@ -590,7 +591,7 @@ class Perturbation(Model):
 
     @property
     def description(self) -> str:
-        """What is changed, for people."""
+        """Return what is changed, for people."""
         return " ".join([*(f"{name}={text}" for name, text in self.variables.items()), *self.command])
 
 
@@ -640,7 +641,7 @@ _COMMON_PLACEHOLDERS = frozenset({"python", "slot", "jobs"})
 _STEP_PLACEHOLDERS = frozenset({"platform"})
 _CASE_PLACEHOLDERS = frozenset({"case", "platform", "device"})
 RESERVED_NAMES = _COMMON_PLACEHOLDERS | _CASE_PLACEHOLDERS | {VENV}
-"""Names that no repository may have, because placeholders and the virtual environment use them."""
+"""No repository may have one of these names, because placeholders and the virtual environment use them."""
 
 
 class Stack(Model):
@@ -664,7 +665,7 @@ class Stack(Model):
     schedules: Mapping[str, Schedule] = {}
     """Settings of the runtime, by the names that `reduce` shows."""
     perturbations: Mapping[str, Perturbation] = {}
-    """What may make a flaky failure certain, in the order in which it is tried."""
+    """Holds what may make a flaky failure certain, in the order in which it is tried."""
     verdicts: tuple[VerdictRule, ...] = ()
     limits: MachineLimits = MachineLimits()
 
@@ -790,12 +791,12 @@ class Stack(Model):
 
     @cached_property
     def needs_python(self) -> bool:
-        """Whether anything runs in the slot's virtual environment."""
+        """Return whether anything runs in the slot's virtual environment."""
         return any("{python}" in text for _, text, _ in self._templates())
 
     @cached_property
     def gitlinks(self) -> Mapping[str, GitlinkPin]:
-        """The submodule pins, by the name of the repository that they point to."""
+        """Return the submodule pins, by the name of the repository that they point to."""
         return {pin.target: pin for pin in self.pins.values() if isinstance(pin, GitlinkPin)}
 
     def submodule_paths(self, holder: str) -> frozenset[str]:
@@ -804,12 +805,12 @@ class Stack(Model):
 
     @cached_property
     def links(self) -> Mapping[str, str]:
-        """The names of the pins that give a repository of the stack its commit, by that repository."""
+        """Return the names of the pins that give a repository of the stack its commit, by that repository."""
         return {pin.target: name for name, pin in self.pins.items() if pin.target is not None}
 
     @cached_property
     def pin_files(self) -> tuple[tuple[str, str], ...]:
-        """The holder and the path of each file that pins something, each once."""
+        """Return the holder and the path of each file that pins something, each once."""
         pins = [pin for pin in self.pins.values() if not isinstance(pin, GitlinkPin)]
         files = [(pin.holder, path) for pin in pins for path in pin.paths]
         return tuple(dict.fromkeys(files))

@@ -46,7 +46,8 @@ def is_folder(path: Path) -> bool:
 
 
 _MOST_DOTS = 1_000
-"""The most dots of a line, so that no key has more parts. `tomllib` takes minutes for a key of 100,000 parts."""
+"""A line has at most this many dots, so that no key has more parts. `tomllib` takes minutes for a key of 100,000
+parts."""
 
 
 class TomlError(ValueError):
@@ -92,10 +93,9 @@ def _refuse_nul(value: object, place: str) -> None:
 
 _DEMO = "demo"
 _UNLISTED_FILES = frozenset({"nightly.toml", f"{_DEMO}.toml"})
-"""Files in `configs/` that are no stacks by themselves.
+"""These files in `configs/` are no stacks by themselves.
 
-One is a nightly job's. The other is the demo's, whose repositories are made when the demo is.
-"""
+One is a nightly job's. The other is the demo's, whose repositories are made when the demo is."""
 
 
 def load_stack(name_or_path: str, *, overrides: Mapping[str, Path] | None = None) -> Stack:

@@ -56,7 +56,7 @@ class DType(Enum):
 
     @property
     def storage(self) -> np.dtype[Any]:
-        """The little-endian numpy type of the stored bytes.
+        """Return the little-endian numpy type of the stored bytes.
 
         numpy has no bfloat16, so its bits are kept as uint16. bool is kept as uint8, because numpy's own bool is
         undefined for bytes other than 0 and 1. A faulty kernel may well have written such bytes.
@@ -65,28 +65,28 @@ class DType(Enum):
 
     @property
     def itemsize(self) -> int:
-        """The bytes of one element."""
+        """Return the bytes of one element."""
         return self.storage.itemsize
 
     @property
     def is_floating(self) -> bool:
-        """Whether it is a type of floating-point numbers."""
-        return self in _FLOATING
+        """Return whether it is a type of floating-point numbers."""
+        return self in _FLOATING_TYPES
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is a type of integers; bool is none."""
+        """Return whether it is a type of integers; bool is none."""
         return self is not DType.BOOL and not self.is_floating
 
     @property
     def torch_name(self) -> str:
-        """The attribute of the `torch` module, for example `bfloat16`."""
+        """Return the attribute of the `torch` module, for example `bfloat16`."""
         return self.value
 
 
-_FLOATING = frozenset({DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
-_STORED_AS = {DType.BFLOAT16: "uint16", DType.BOOL: "uint8"}
-_STORAGE = {dtype: np.dtype(_STORED_AS.get(dtype, dtype.value)).newbyteorder("<") for dtype in DType}
+_FLOATING_TYPES = frozenset({DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16})
+_STORAGE_NAMES = {DType.BFLOAT16: "uint16", DType.BOOL: "uint8"}
+_STORAGE = {dtype: np.dtype(_STORAGE_NAMES.get(dtype, dtype.value)).newbyteorder("<") for dtype in DType}
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -109,17 +109,17 @@ class TensorLayout:
 
     @property
     def numel(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the logical elements."""
+        """Return the bytes of the logical elements."""
         return self.numel * self.dtype.itemsize
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """Return whether the elements lie in row-major order without gaps."""
         wanted = contiguous_strides(self.shape)
         return self.numel == 0 or all(
             extent == 1 or stride == want
@@ -214,7 +214,7 @@ class StoredTensor:
 Result = TypeVar("Result")
 
 CHUNK = 1 << 18
-"""The elements of a run. The interpreter's share of the time is small, and a run fits the second-level cache."""
+"""A run has this many elements. The interpreter's share of the time is small, and a run fits the second-level cache."""
 
 
 def spans(total: int) -> Iterator[tuple[int, int]]:
@@ -341,7 +341,7 @@ class NarrowFloat(Enum):
 
     @property
     def description(self) -> str:
-        """What the numbers were made of, for people."""
+        """Return what the numbers were made of, for people."""
         pairs = ", two numbers an element" if self is NarrowFloat.FP4E2M1 else ""
         return f"{self.value} as float32{pairs}"
 

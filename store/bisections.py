@@ -51,9 +51,13 @@ from .vocabulary import (
 )
 
 _MOST_RUNS = 10_000
+"""Rates are learned from this many of the newest nightly runs. The nights of years would fill the memory."""
 _READ_BATCH = 1_000
+"""The database hands over this many rows at a time, so that runs of other repositories do not fill the memory."""
 _MOST_BISECTIONS = 200
+"""Rates are learned from this many of the newest bisections. Older ones say little about today's cases."""
 _MOST_ALIKE = 50
+"""This many of the newest bisections with one failing end are compared with a new one. Each brings its starts along."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +266,7 @@ def get_or_create_environment(session: Session, fingerprint: str, details: Mappi
 
 
 _NOT_REUSED = ProbeRow.reused_id.is_(None)
-"""The condition that a probe was made for its bisection, and not reused from another one."""
+"""By this condition a probe was made for its bisection, and not reused from another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +305,7 @@ class ProbeOutcome:
     artifacts: Mapping[str, tuple[str, int]]
     """Path and size in bytes, by kind."""
     symptoms: Mapping[str, Any] | None = None
-    """What a command's run showed of its failure, as JSON."""
+    """Holds what a command's run showed of its failure, as JSON."""
     likeness: float | None = None
     """The probability that this run failed as the failing end did. None if the judgement did not use it."""
     verdict_source: VerdictSource = VerdictSource.OUTPUT
@@ -311,7 +315,7 @@ _OWN_COLUMNS = {"id", "bisection_id", "stage_id", "ordinal", "phase", "run", "re
 _COPIED_COLUMNS = [
     column.key for column in ProbeRow.__mapper__.column_attrs if column.key not in _OWN_COLUMNS
 ]
-"""The columns that are the same in a copy of a probe for another bisection."""
+"""These columns are the same in a copy of a probe for another bisection."""
 
 
 class ProbeJournal:

@@ -39,17 +39,18 @@ def read_schema(connection: Connection) -> str | None:
 
 
 _WRITERS = 0x70726563
-"""The key of the advisory lock of all writers of a PostgreSQL store, and the first key of its bisections' locks."""
+"""All writers of a PostgreSQL store share the advisory lock of this key. It is also the first key of its bisections'
+locks."""
 
 
 _DATABASES = ("sqlite", "postgresql")
-"""The databases that a store can be in."""
+"""A store can be in one of these databases."""
 
 _LOG_HEADER = 32
-"""The bytes of the header of SQLite's log. https://sqlite.org/fileformat.html#the_write_ahead_log"""
+"""The header of SQLite's log has this many bytes. https://sqlite.org/fileformat.html#the_write_ahead_log"""
 _LOG_BEGINNINGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _OPEN_FILE_KEY = "opened"
-"""The key under which the sessions of a store keep the file that they write to."""
+"""The sessions of a store keep the file that they write to under this key."""
 
 
 class StoreError(Exception):
@@ -76,7 +77,7 @@ class _OpenFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether the path still leads to the file."""
+        """Return whether the path still leads to the file."""
         try:
             return _OpenFile.from_path(self.path) == self
         except OSError:

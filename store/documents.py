@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, mod
 
 VERSION = "schema_version"
 Upgrade = Callable[[Any], dict[str, Any]]
-"""A function that converts a value of one version to the next. It need not set the version."""
+"""Such a function converts a value of one version to the next. It need not set the version."""
 
 
 class DocumentError(Exception):
@@ -62,7 +62,7 @@ def upgrade_value(value: object, upgrades: Sequence[Upgrade], *, kind: str) -> d
 
 
 _READING = object()
-"""The validation context in which a document may be an old one. A value that code makes is always current."""
+"""In this validation context a document may be an old one. A value that code makes is always current."""
 
 
 class Document(BaseModel):

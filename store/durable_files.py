@@ -15,7 +15,7 @@ IGNORE = ".gitignore"
 _EVERYTHING = "*\n"
 _PARTIAL = ".partial"
 MOST_TEXT = 4 << 20
-"""The largest text that is read, in bytes. A device has no end, and a file with holes may have any size."""
+"""A larger text, in bytes, is not read. A device has no end, and a file with holes may have any size."""
 
 
 def sync(*paths: Path) -> None:

@@ -130,7 +130,7 @@ def _seconds_had(
     return had
 
 
-_OVER = (SubmissionState.ENDED, SubmissionState.CANCELLED)
+_FINAL_STATES = (SubmissionState.ENDED, SubmissionState.CANCELLED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +159,7 @@ class QueueEntry:
     """A machine that could not run it while it waits, and why."""
     lost: int
     begun: bool
-    """Whether the store has its bisection."""
+    """Says whether the store has its bisection."""
     runs: int
     """The number of its bisection's runs that have ended."""
     outcome: BisectionOutcome | None
@@ -169,13 +169,13 @@ class QueueEntry:
 
     @property
     def command(self) -> str:
-        """The command that was typed, as a shell takes it."""
+        """Return the command that was typed, as a shell takes it."""
         return shlex.join(["bisect-precision", *self.words])
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended or was cancelled."""
-        return self.state in _OVER
+        """Return whether it has ended or was cancelled."""
+        return self.state in _FINAL_STATES
 
 
 def find_entry(session: Session, number: int) -> QueueEntry | None:
@@ -186,7 +186,7 @@ def find_entry(session: Session, number: int) -> QueueEntry | None:
 
 def queue_entries(session: Session, *, max_ended: int) -> list[QueueEntry]:
     """Return what runs, what waits, and the newest submissions that are over, in the order of submission."""
-    is_over = SubmissionRow.state.in_(_OVER)
+    is_over = SubmissionRow.state.in_(_FINAL_STATES)
     over = select(SubmissionRow).where(is_over).order_by(SubmissionRow.finished.desc()).limit(max_ended)
     rows = [*session.scalars(select(SubmissionRow).where(~is_over)), *session.scalars(over)]
     return list(_entries(session, sorted(rows, key=lambda row: row.id)))
@@ -243,8 +243,11 @@ _SIGNAL_BASE = 128
 """An exit code above this one means that a command was interrupted or killed. A shell adds the signal's number."""
 
 _ERROR = 1
+"""A submission that ends because its workers were lost has this exit code."""
 _MAX_LOST_WORKERS = 3
+"""A submission that has lost this many workers ends with an error. It may itself be what kills them."""
 _LONGEST_LEASE = timedelta(minutes=5)
+"""No worker gets a lease longer than this. A lease that ends later was given before the clock was set back."""
 _ANOTHER_HOME = "it has begun in another $PRECISION_BISECT_HOME, whose workers alone can go on with it"
 _RECENT = timedelta(days=1)
 """A fair share counts the work of this period. What a user had last week is no reason to wait."""
@@ -253,6 +256,7 @@ _RECENT = timedelta(days=1)
 _MAX_WORDS_BYTES = 1 << 16
 """The bound on the bytes of all words. It is below what any system accepts as a command."""
 _MAX_PATH_LENGTH = 4096
+"""The path of a folder has at most this many characters. It is Linux's own limit, `PATH_MAX`."""
 
 
 def _check_printable(text: str) -> str:
@@ -279,7 +283,7 @@ _Label = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_chec
 
 
 class Submission(BaseModel):
-    """What is submitted; fields as in `SubmissionRow`.
+    """Holds what is submitted; fields as in `SubmissionRow`.
 
     Invalid values raise `ValidationError`. All valid values are within what a store, a file system and a system call
     accept.
@@ -312,7 +316,7 @@ class QueueWorker:
     place: str
     boards: AbstractSet[Board] = frozenset()
     quota: int | None = None
-    """How many submissions of one user may run at once, on all workers together."""
+    """Says how many submissions of one user may run at once, on all workers together."""
     lease: float = 60.0
     """Seconds without news after which the worker loses its submission."""
 
@@ -595,7 +599,8 @@ def _used(session: Session, moment: datetime) -> dict[str, list[float]]:
     return dict(used)
 
 
-_BYTES = 32
+_TOKEN_BYTES = 32
+"""A token has this many random bytes. At 256 bits nobody can guess one."""
 
 
 class TokenJournal:
@@ -606,7 +611,7 @@ class TokenJournal:
 
     def new(self, user: str) -> str:
         """Draw a token for a user. Nobody can read it from the store."""
-        token = secrets.token_urlsafe(_BYTES)
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
         with self._sessions.begin() as session:
             session.add(TokenRow(user=user, digest=_digest(token), created=store_now(session)))
         return token

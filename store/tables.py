@@ -93,7 +93,7 @@ StringMap = dict[str, str]
 FloatMap = dict[str, float]
 """Maps names to numbers."""
 Metrics = dict[str, dict[str, float]]
-"""Measured numbers by output, then by metric."""
+"""Each output has its measured numbers, by metric."""
 
 
 def _wrap_values(bare: object) -> dict[str, Any]:
@@ -209,11 +209,11 @@ class DriveRow(Base):
     host: Mapped[str]
     process: Mapped[int]
     begun: Mapped[datetime]
-    """When the command began, before it checked what the user asked for."""
+    """Says when the command began, before it checked what the user asked for."""
     last_alive: Mapped[datetime] = mapped_column("until")
-    """When the process was last known to be alive."""
+    """Says when the process was last known to be alive."""
     end: Mapped[DriveEnd | None]
-    """How this drive ended. None while it runs or if it was killed."""
+    """Says how this drive ended. None while it runs or if it was killed."""
     message: Mapped[str | None] = mapped_column(Text)
     """The one-line error message, if it failed."""
 
@@ -539,10 +539,10 @@ class RegressionRow(Base):
     last_good: Mapped[str] = mapped_column(String(64))
     first_bad: Mapped[str] = mapped_column(String(64))
     bad_when: Mapped[str]
-    """What counts as bad in its bisection."""
+    """Says what counts as bad in its bisection."""
     bisection_id: Mapped[int | None] = mapped_column(ForeignKey("bisections.id"))
     problem: Mapped[str | None] = mapped_column(Text)
-    """Why its bisection named nothing."""
+    """Says why its bisection named nothing."""
     incident_id: Mapped[int | None] = mapped_column(ForeignKey("incidents.id"), index=True)
     recovered_night_id: Mapped[int | None] = mapped_column(ForeignKey("nights.id"))
     last_bad: Mapped[str] = mapped_column(String(64))
@@ -554,7 +554,7 @@ class RegressionRow(Base):
     fix_bisection_id: Mapped[int | None] = mapped_column(ForeignKey("bisections.id"))
     """The bisection that searches the fixing commit."""
     fix_problem: Mapped[str | None] = mapped_column(Text)
-    """Why the search for the fixing commit ended without naming one. Otherwise None."""
+    """Says why the search for the fixing commit ended without naming one. Otherwise None."""
 
     cell: Mapped[CellRow] = relationship()
     bisection: Mapped[BisectionRow | None] = relationship(foreign_keys=[bisection_id])
@@ -635,7 +635,7 @@ class SubmissionRow(Base):
     created: Mapped[datetime]
     state: Mapped[SubmissionState]
     cancelling: Mapped[bool]
-    """Whether it was cancelled while it ran. Then its worker stops it."""
+    """Says whether it was cancelled while it ran. Then its worker stops it."""
     exit_code: Mapped[int | None]
     """The exit code of the call, once it has ended."""
     finished: Mapped[datetime | None]
@@ -643,21 +643,21 @@ class SubmissionRow(Base):
     place: Mapped[str | None] = mapped_column(String(64))
     """The home that holds its golden data and logs, once it has begun. It continues there."""
     lacking: Mapped[str | None] = mapped_column(Text)
-    """While it waits, a machine that could not run it, and why."""
+    """Names, while it waits, a machine that could not run it, and says why."""
     lacking_host: Mapped[str | None]
-    """That machine."""
+    """Names that machine."""
     worker: Mapped[str | None] = mapped_column(String(128))
     """The worker that runs it, while it runs."""
     host: Mapped[str | None]
     """The host whose boards it uses, while it runs."""
     started: Mapped[datetime | None]
-    """When its worker took it, while it runs."""
+    """Says when its worker took it, while it runs."""
     lease: Mapped[datetime | None]
     """The time until which the worker has it. A worker without news by then has lost it."""
     lost: Mapped[int]
-    """How many workers were lost while they ran it."""
+    """Says how many workers were lost while they ran it."""
     seconds: Mapped[float]
-    """How long it has run, with workers that no longer have it."""
+    """Says how long it has run, with workers that no longer have it."""
     tail: Mapped[str] = mapped_column(Text)
     """The last lines of its log."""
 

@@ -12,12 +12,11 @@ from typing import Literal, NamedTuple
 
 MAKER = "precision-bisect"
 MAKER_EMAIL = "precision-bisect@localhost"
-"""The author's address in commits that this tool makes in its own clones: of releases, and of files on the user's disk.
+"""This tool makes commits in its own clones, of releases and of files on the user's disk, with this author's address.
 
-The dates of such commits have no meaning.
-"""
+The dates of such commits have no meaning."""
 _NOTHING, _SUBMODULE = "000000", "160000"
-"""Git's modes of an absent path and of a submodule."""
+"""Git gives these modes to an absent path and to a submodule."""
 
 
 class TreeChange(NamedTuple):
@@ -34,7 +33,7 @@ class TreeChange(NamedTuple):
 
     @property
     def has_file(self) -> bool:
-        """Whether there is a file at the path after the change, rather than nothing or a submodule."""
+        """Return whether there is a file at the path after the change, rather than nothing or a submodule."""
         return self.new_mode not in (_NOTHING, _SUBMODULE)
 
 
@@ -52,17 +51,17 @@ class Commit:
 
     @property
     def is_generated(self) -> bool:
-        """Whether this tool made the commit, so that its author and date are nobody's."""
+        """Return whether this tool made the commit, so that its author and date are nobody's."""
         return self.email == MAKER_EMAIL
 
     @property
     def files(self) -> list[str]:
-        """The changed paths."""
+        """Return the changed paths."""
         return [change.path for change in self.changes]
 
 
 Stream = Literal["stdout", "stderr", "outcome", "build"]
-"""The source of a line. `outcome` is the error text that the harness shim wrote, `build` a build step."""
+"""A line has one of these sources. `outcome` is the error text that the harness shim wrote, `build` a build step."""
 
 
 class Verdict(StrEnum):
@@ -84,7 +83,7 @@ class Verdict(StrEnum):
 
     @property
     def traits(self) -> "VerdictTraits":
-        """What a run with this verdict is like."""
+        """Return what a run with this verdict is like."""
         return _TRAITS[self]
 
 
@@ -306,7 +305,7 @@ class Evidence:
 
 
 class BisectionOutcome(StrEnum):
-    """How a bisection ended."""
+    """Says how a bisection ended."""
 
     CULPRIT = "culprit"
     SUSPECT = "suspect"
@@ -318,7 +317,7 @@ class BisectionOutcome(StrEnum):
 
 
 class DriveEnd(StrEnum):
-    """How one drive of a bisection ended: one process that started or resumed it."""
+    """Says how one drive of a bisection ended: one process that started or resumed it."""
 
     CONCLUDED = "concluded"
     """The bisection ended, or its budget did."""
@@ -327,19 +326,19 @@ class DriveEnd(StrEnum):
 
 
 class Seeks(StrEnum):
-    """What a search looks for: the first commit at which the case fails, or the first one after it that passes."""
+    """Says what a search looks for: the first commit at which the case fails, or the first one after it that passes."""
 
     REGRESSION = "regression"
     FIX = "fix"
 
     @property
     def opposite(self) -> "Seeks":
-        """The other kind of search."""
+        """Return the other kind of search."""
         return Seeks.FIX if self is Seeks.REGRESSION else Seeks.REGRESSION
 
 
 class Phase(StrEnum):
-    """Why a probe was made."""
+    """Says why a probe was made."""
 
     ENDPOINT = "endpoint"
     SEARCH = "search"
@@ -349,7 +348,8 @@ class Phase(StrEnum):
 
     @property
     def is_unmodified(self) -> bool:
-        """Whether such a probe runs the commit unmodified: with the commit's own pins, and without a perturbation."""
+        """Return whether such a probe runs the commit unmodified: with the commit's own pins, and without a
+        perturbation."""
         return self not in (Phase.COUNTERFACTUAL, Phase.PERTURBED)
 
 
@@ -363,7 +363,7 @@ class ProbeState(StrEnum):
 
 
 class Judgement(StrEnum):
-    """What a verdict means for the question that was asked."""
+    """Says what a verdict means for the question that was asked."""
 
     GOOD = "good"
     BAD = "bad"
@@ -371,10 +371,10 @@ class Judgement(StrEnum):
 
 
 class VerdictSource(StrEnum):
-    """What a verdict rests on."""
+    """Says what a verdict rests on."""
 
     OUTPUT = "output"
-    """What the run printed, and how it ended."""
+    """Holds what the run printed, and how it ended."""
     EXIT_CODE = "exit_code"
     """The exit code of a command, which is the judge. The verdict's signature then begins with `exit code N`."""
     PERSON = "person"
@@ -384,7 +384,7 @@ class VerdictSource(StrEnum):
 
 
 class BuildSource(StrEnum):
-    """Where the toolchain of a probe came from."""
+    """Says where the toolchain of a probe came from."""
 
     BUILT = "built"
     CACHED = "cached"
@@ -393,7 +393,7 @@ class BuildSource(StrEnum):
 
 
 class CaseStatus(StrEnum):
-    """What a night found about one cell: a case on a platform, at a tolerance, on a branch."""
+    """Says what a night found about one cell: a case on a platform, at a tolerance, on a branch."""
 
     PASSED = "passed"
     FLAKY = "flaky"
@@ -421,7 +421,7 @@ class SubmissionState(StrEnum):
 
 
 HIGHEST_PRIORITY = 1000
-"""The highest priority of a submission. The lowest one is its negative."""
+"""No submission has a higher priority. The lowest one is its negative."""
 
 
 _BUILDS = {

@@ -66,7 +66,7 @@ class _History:
 
     @property
     def flaky_faults(self) -> FlakyShare:
-        """How many of the faults passed at least once."""
+        """Return how many of the faults passed at least once."""
         passed = sum(runs[Judgement.GOOD] > 0 for runs in self.faults.values())
         return FlakyShare(flaky=passed, all=len(self.faults))
 

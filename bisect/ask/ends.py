@@ -115,7 +115,7 @@ _OPTIONS_OF_NEW = ("--term-new", "--term-bad")
 
 @dataclass(kw_only=True)
 class BisectLog:
-    """What a log says, in its own order, with commits as it names them.
+    """Holds what a log says, in its own order, with commits as it names them.
 
     `olds` are good commits and `news` bad ones. A log with terms of its own uses them the same way: `olds` have its old
     term, `news` its new one.
@@ -132,12 +132,12 @@ class BisectLog:
 
     @property
     def judgements(self) -> int:
-        """The number of commits that it judges."""
+        """Return the number of commits that it judges."""
         return len(self.olds) + len(self.news) + len(self.skip)
 
     @property
     def notice(self) -> str:
-        """The sentence of the report about this log."""
+        """Return the sentence of the report about this log."""
         return (
             f"--replay {self.file}: {plural(self.judgements, 'judgement')} of it count as they stand, without a run of "
             "ours; only the ends that they leave, and what lies between, are run"
@@ -224,7 +224,7 @@ def _words(line: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What the user asked, before anything of it is checked."""
+    """Holds what the user asked, before anything of it is checked."""
 
     stack: Stack
     repository: str | None
@@ -273,7 +273,8 @@ class Plan:
 
     name: str
     is_named: bool
-    """Whether the user named the bisection or its folder. Otherwise each plan of the question makes another name."""
+    """Says whether the user named the bisection or its folder. Otherwise each plan of the question makes another
+    name."""
     request: BisectRequest
     range: LoadedRange | None
     """The range. It is None where the good end has to be found first."""
@@ -424,7 +425,7 @@ def _replaced_end_notice(sha: str, old: str, new: str, parted: Sequence[str], se
 
 
 _PLAIN_FILE = "100644"
-"""Git's mode of a file that may not be executed."""
+"""Git gives this mode to a file that may not be executed."""
 
 
 def check_command(
@@ -652,6 +653,7 @@ def skip_notices(request: BisectRequest) -> list[str]:
 _WORD = re.compile(r"\w+")
 _FILE = re.compile(r"/[^\s'\";|&<>()]+")
 _LARGEST_SCRIPT = 1 << 20
+"""A larger file of the command, in bytes, is not searched for revisions. It is data, or a program."""
 
 
 def find_variables(request: BisectRequest, workspace: Workspace, home: Home) -> InheritedVariables:

@@ -26,7 +26,7 @@ from ...runner.stack import (
 )
 
 PLACEHOLDER_COMMAND = ("true",)
-"""The command of a case that has none yet, or that a person judges by whatever they run."""
+"""A case has this command where it has none yet, or where a person judges by whatever they run."""
 PREDICATE_PLATFORM = "host"
 BAD_EXIT_CODES = "the command fails as the bad end does"
 _INTERPRETERS = {
@@ -36,7 +36,7 @@ _INTERPRETERS = {
     r"ruby": ("-C", "-E", "-I", "-r"),
     r"node": ("-r", "--require", "--import", "--loader"),
 }
-"""Programs that run a script given to them. Each has the options that take a value as the next word."""
+"""These programs run a script given to them. Each has the options that take a value as the next word."""
 _WRAPPERS = {
     "env": ("-u", "--unset", "-C", "--chdir"),
     "nice": ("-n",),
@@ -47,11 +47,12 @@ _WRAPPERS = {
     "time": ("-f", "-o"),
     "timeout": ("-k", "-s"),
 }
-"""Programs that run a command given to them. Each has the options that take a value as the next word."""
+"""These programs run a command given to them. Each has the options that take a value as the next word."""
 _WRAPPERS_WITH_ARGUMENT = ("taskset", "timeout")
-"""The wrappers that take one argument of their own before the command."""
+"""These wrappers take one argument of their own before the command."""
 _TEST_RUNNERS = ("pytest", "py.test")
 _LONGEST_FIRST_LINE = 256
+"""At most this many bytes of a script's first line are read. Linux reads as many to find the interpreter."""
 _UNSAFE_CHARACTERS = re.compile("[^A-Za-z0-9_-]+")
 _CODE_OPTION = re.compile(r"-[a-zA-Z]*c|-m")
 _EVAL_OPTION = re.compile(r"-[a-z]*[eE]|-p|--eval|--print")

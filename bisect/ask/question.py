@@ -55,6 +55,7 @@ _PRIOR_STRENGTH = 4.0
 """The previous level counts as this many cases or faults, so that a few measured ones do not outweigh it at once."""
 
 _FITTING_ROUNDS = 20
+"""The rows and columns of the rates are scaled in turn this many times. Fewer rounds leave the two shares inexact."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ class FlakyShare:
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierRuns:
-    """What the store remembers of a case on its platform, and of the other cases of its stack.
+    """Holds what the store remembers of a case on its platform, and of the other cases of its stack.
 
     `good` are the commits of the case that were taken for good. `faults` are the earlier faults of the case.
     """
@@ -99,8 +100,8 @@ def learn_rates(shipped: Rates, earlier: EarlierRuns) -> Rates:
     >>> bool(after.weight[0].sum() > before.weight[0].sum()), bool(after.weight[before.weight > 0].all())
     (True, True)
     """
-    learned = _with_shares(shipped, good=[earlier.other_cases], bad=[earlier.other_faults, earlier.faults])
-    learned = _with_good_commits(learned, earlier.good)
+    learned = _fit_shares(shipped, good=[earlier.other_cases], bad=[earlier.other_faults, earlier.faults])
+    learned = _add_good_commits(learned, earlier.good)
     models = tuple(
         (model, (1 - _FLOOR) * weight + _FLOOR * before)
         for (model, weight), (_, before) in zip(learned.models, shipped.models, strict=True)
@@ -108,7 +109,7 @@ def learn_rates(shipped: Rates, earlier: EarlierRuns) -> Rates:
     return replace(shipped, weight=(1 - _FLOOR) * learned.weight + _FLOOR * shipped.weight, models=models)
 
 
-def _with_shares(rates: Rates, *, good: Iterable[FlakyShare], bad: Iterable[FlakyShare]) -> Rates:
+def _fit_shares(rates: Rates, *, good: Iterable[FlakyShare], bad: Iterable[FlakyShare]) -> Rates:
     """Return the rates with other chances that good commits never fail and that bad ones always do.
 
     All else stays in proportion.
@@ -141,7 +142,7 @@ def _scale_row(weight: Floats, row: int, share: float) -> Floats:
     return scaled
 
 
-def _with_good_commits(rates: Rates, good: Iterable[RunTally]) -> Rates:
+def _add_good_commits(rates: Rates, good: Iterable[RunTally]) -> Rates:
     """Return the rates after the runs of commits that were taken for good."""
     tallies = [*good]
     logs = np.array(
@@ -168,7 +169,7 @@ def _with_good_commits(rates: Rates, good: Iterable[RunTally]) -> Rates:
 REPORTS_FOLDER = "bisect-precision-reports"
 """The folder for reports that were given none. It lies in the folder where their bisections were asked."""
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/opt", "/dev")
-"""Folders of programs that other people have too."""
+"""These folders hold programs that other people have too."""
 _PERSON_RATES = Rates.from_values(good=0.0, bad=1.0)
 """A person's answer is taken as certain."""
 
@@ -209,9 +210,10 @@ class BisectRequest(Document):
     paths: tuple[str, ...] = ()
     """Files and folders of `repository`. A candidate touches at least one. Without any, all commits are candidates."""
     seeks: Seeks = Seeks.REGRESSION
-    """What is sought. A regression lies behind the good end and before the bad one; a fix lies the other way about."""
+    """Says what is sought. A regression lies behind the good end and before the bad one; a fix lies the other way
+    about."""
     gallop: bool = False
-    """Whether a good end is searched for, 1, 2, 4, ... commits before the bad end."""
+    """Says whether a good end is searched for, 1, 2, 4, ... commits before the bad end."""
     cherry_picks: tuple[CherryPick, ...] = ()
     """Changes that commits of `repository` are tested with, in a stretch that does not build without them."""
     case: str | None
@@ -219,13 +221,13 @@ class BisectRequest(Document):
     platform: str
     device: int
     bad_when: str | None
-    """What makes a run bad. None means that a command fails as the failing end does, or that a person decides."""
+    """Says what makes a run bad. None means that a command fails as the failing end does, or that a person decides."""
     good_when: str | None = None
-    """What a pass has to show. None means the verdict `pass`, or exit code 0 of a command."""
+    """Says what a pass has to show. None means the verdict `pass`, or exit code 0 of a command."""
     crash: Crash = "skip"
-    """What a command counts as when a signal ends it."""
+    """Says what a command counts as when a signal ends it."""
     command: bool = False
-    """Whether a command behind `--` is judged. Older requests do not have this field; use `is_command`."""
+    """Says whether a command behind `--` is judged. Older requests do not have this field; use `is_command`."""
     golden_data: Path | None
     """The folder of the frozen data. Where it is None, they are captured at the good end if the case has any."""
     runtime_dir: Path | None = None
@@ -233,13 +235,13 @@ class BisectRequest(Document):
     frozen_runtime_dir: Path | None = None
     """The copy of `runtime_dir`, made when the bisection begins."""
     interactive: bool = False
-    """Whether a person runs the case and judges it."""
+    """Says whether a person runs the case and judges it."""
     typed: tuple[str, ...] = ()
     """The words that ask the same again, without the name of the command. Empty where nobody typed any."""
     folder: Path | None = None
     """The folder where they were typed."""
     first_parent: bool = False
-    """Whether branches that were merged are left out. Of a merge only the first parent is followed."""
+    """Says whether branches that were merged are left out. Of a merge only the first parent is followed."""
     commit_pages: Mapping[str, str] = {}
     """The address of each repository's commit pages. A commit's id is appended to it."""
     timeout: float | None
@@ -248,8 +250,8 @@ class BisectRequest(Document):
     reuses: tuple[str, ...] = ()
     """The bisections that asked the same before. Their runs of equal content count here too."""
     earlier_runs: EarlierRuns | None = None
-    """What the store knew of the case at the start. None means that it knew nothing, or that what counts as bad is no
-    verdict."""
+    """Holds what the store knew of the case at the start. None means that it knew nothing, or that what counts as bad
+    is no verdict."""
     output: Path
     inherited: InheritedVariables | None = None
     """Variables of the shell that reached the case at the start. None means that the bisection began before they were
@@ -257,7 +259,7 @@ class BisectRequest(Document):
 
     @property
     def range(self) -> Range:
-        """Where the change lies. Its old end is the root where a good end has to be found first."""
+        """Return where the change lies. Its old end is the root where a good end has to be found first."""
         regression = self.seeks is Seeks.REGRESSION
         return Range(
             repository=self.repository,
@@ -273,7 +275,8 @@ class BisectRequest(Document):
 
     @property
     def ends(self) -> dict[str, str]:
-        """The commits of the ends that were named, by `good` and `bad`. A good end that is searched for is none."""
+        """Return the commits of the ends that were named, by `good` and `bad`. A good end that is searched for is
+        none."""
         return {"bad": self.bad} if self.gallop else {"good": self.good, "bad": self.bad}
 
     def belongs_to(self, checkout: Path) -> bool:
@@ -283,7 +286,7 @@ class BisectRequest(Document):
 
     @property
     def rates(self) -> Rates:
-        """The fail rates that the search begins from: as shipped, as learned from earlier runs, or certain for a
+        """Return the fail rates that the search begins from: as shipped, as learned from earlier runs, or certain for a
         person."""
         if self.interactive:
             return _PERSON_RATES
@@ -292,34 +295,35 @@ class BisectRequest(Document):
 
     @property
     def is_command(self) -> bool:
-        """Whether a command behind `--` is judged."""
+        """Return whether a command behind `--` is judged."""
         return self.command or (self.bad_when is None and not self.interactive)
 
     @property
     def judging_rule(self) -> BadWhen:
-        """The rule by which its runs are judged."""
+        """Return the rule by which its runs are judged."""
         return BadWhen.parse(
             self.bad_when, good=self.good_when, command=self.is_command or self.interactive, crash=self.crash
         )
 
     @property
     def bad_criterion(self) -> str | None:
-        """What makes a run bad, in words. None means the command's exit code."""
+        """Return what makes a run bad, in words. None means the command's exit code."""
         return "a person says so" if self.interactive else self.bad_when
 
     @property
     def replays(self) -> bool:
-        """Whether the build directory is itself the case."""
+        """Return whether the build directory is itself the case."""
         return self.case is None and self.runtime_dir is not None
 
     @property
     def case_text(self) -> str:
-        """The name of the case: a script with its arguments, a build directory, a command, or a person's judgement."""
+        """Return the name of the case: a script with its arguments, a build directory, a command, or a person's
+        judgement."""
         return case_text(self.case, self.runtime_dir, self.stack.case.command, interactive=self.interactive)
 
     @property
     def own_files(self) -> list[Path]:
-        """The user's own files that a command names by their full path. Nobody else has them."""
+        """Return the user's own files that a command names by their full path. Nobody else has them."""
         if self.case is not None or self.runtime_dir is not None:
             return []
         words = (Path(display_text(word)) for word in self.stack.case.command)
@@ -331,14 +335,14 @@ class BisectRequest(Document):
 
     @property
     def script(self) -> CaseName | None:
-        """The script that the stack's command for cases runs. None means that this command is the whole case."""
+        """Return the script that the stack's command for cases runs. None means that this command is the whole case."""
         if self.case is not None:
             return CaseName.parse(self.case, self.stack)
         return frozen_build_case(self.frozen_runtime_dir) if self.frozen_runtime_dir is not None else None
 
     @property
     def captures_golden(self) -> bool:
-        """Whether golden data are to be saved at the good end."""
+        """Return whether golden data are to be saved at the good end."""
         case = self.stack.case
         return (
             self.golden_data is None
@@ -552,7 +556,7 @@ def pin_display_value(stack: Stack, name: str, value: str | None) -> str | None:
 
 
 DEFAULT_STACK_FILE = "stack.toml"
-"""The stack file that is used in its folder where no stack is named."""
+"""A stack file of this name is used in its folder where no stack is named."""
 
 
 def select_stack(
@@ -611,7 +615,7 @@ _NAME = "--name"
 
 
 CommitsByOption = Mapping[str, Mapping[str, str]]
-"""The commit ids that each value of an option stood for at the time, by option."""
+"""Each option has the commit ids that its values stood for at the time."""
 
 
 def replace_commit_names(words: Sequence[str], commits: CommitsByOption) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ from .progress import Progress, StartedProbe, represented_end, rerun_reason
 from .repository_history import HistoryReader
 
 _MAX_CLOCK_DIFFERENCE = 600.0
-"""Seconds. A smaller difference may be the time that a result took to arrive."""
+"""Clocks may differ by this many seconds. A smaller difference may be the time that a result took to arrive."""
 
 
 class EnvironmentWatch:
@@ -106,7 +106,9 @@ class EnvironmentWatch:
 
 
 _LEAST_TIMEOUT = 60.0
-_TIMES_THE_ENDS = 10
+"""A run has at least this many seconds. The ends of a short case say little about a busy machine."""
+_END_MULTIPLE = 10
+"""A run may take this many times as long as the longest run at an end. After that it counts as a hang."""
 
 
 def judge_failure(
@@ -218,7 +220,7 @@ def run_timeout(finished: Iterable[FinishedProbe], *, asked: float | None, at_mo
     if asked is not None:
         return asked
     ends = [probe.times.run_seconds for probe in finished if probe.phase is Phase.ENDPOINT]
-    return max(_LEAST_TIMEOUT, _TIMES_THE_ENDS * max(ends)) if any(ends) else at_most
+    return max(_LEAST_TIMEOUT, _END_MULTIPLE * max(ends)) if any(ends) else at_most
 
 
 def earlier_golden(digest: str | None, store: Path) -> FrozenGolden | None:

@@ -77,6 +77,7 @@ from ..report.report_builder import (
 
 _LOG = "localize.log.gz"
 _NO_DIVERGENCE_CODE = 3
+"""A localization says with this exit code that nothing diverges."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +162,9 @@ def build_with_passes(prober: Prober, request: ProbeRequest, verdict: Verdict | 
 
 
 _LEAST_TIMEOUT = 60.0
-_TIMES_THE_RUN = 10
+"""A further run has at least this many seconds, because a dump makes a short run slower."""
+_RUN_MULTIPLE = 10
+"""A further run may take this many times as long as the probe's own. It also dumps tensors."""
 
 
 def record_builds(sessions: sessionmaker[Session], name: str, home: Home) -> None:
@@ -194,7 +197,7 @@ def compared_builds(rows: Rows, pair: ComparedPair) -> ComparedBuilds:
 
 def rerun_timeout(request: BisectRequest, probe: ProbeRow) -> float:
     """Return the seconds after which a further run of what a probe ran is stopped."""
-    return request.timeout or max(_LEAST_TIMEOUT, _TIMES_THE_RUN * (probe.run_seconds or 0.0))
+    return request.timeout or max(_LEAST_TIMEOUT, _RUN_MULTIPLE * (probe.run_seconds or 0.0))
 
 
 def smallest_tolerance(metrics: Mapping[str, Mapping[str, float]], name: str) -> float | None:
@@ -377,7 +380,7 @@ def localize_culprit(
 
 @dataclass(frozen=True, kw_only=True)
 class _LocalizationContext:
-    """What all steps of a localization need. `deadline` is a time of `time.monotonic`."""
+    """Holds what all steps of a localization need. `deadline` is a time of `time.monotonic`."""
 
     rows: Rows
     culprit: ComparedProbe
@@ -495,9 +498,12 @@ def describe_comparison(culprit: str, parent: str, run_before: Sequence[str]) ->
 
 
 _PREFIX = "PRECISION_BISECT_"
-_TIMEOUT = 60.0
+_HOOK_TIMEOUT = 60.0
+"""A hook is stopped after this many seconds, so that a hanging one does not hold the bisection."""
 _NOT_STARTED = 127
+"""A hook that cannot start has this exit code, as in shells."""
 _TIMED_OUT = 124
+"""A hook that took too long has this exit code, as with `timeout`."""
 
 
 def check_hook(command: Sequence[str], *, asked: str) -> None:
@@ -523,7 +529,7 @@ def call_hook(command: Sequence[str], text: str, variables: Mapping[str, str]) -
             list(command),
             input=text.encode(),
             env={**os.environ, **ours},
-            timeout=_TIMEOUT,
+            timeout=_HOOK_TIMEOUT,
             stdout=subprocess.DEVNULL,
             check=False,
         )
@@ -535,7 +541,7 @@ def call_hook(command: Sequence[str], text: str, variables: Mapping[str, str]) -
 
 
 class EndNotice(Document):
-    """What the command of --notify gets on its standard input."""
+    """Holds what the command of --notify gets on its standard input."""
 
     schema_version: Literal[1] = 1
     name: str
@@ -597,7 +603,7 @@ def _notice(session: Session, name: str) -> tuple[EndNotice, str]:
 
 
 _STACK_OPTIONS = ("--stack", "--repository")
-"""Options of a bisection that the subcommand `adapt` has too."""
+"""The subcommand `adapt` has these options of a bisection too."""
 
 
 def refused_argument_advice(rows: Rows) -> Iterator[str]:

@@ -36,7 +36,7 @@ class Workers(Protocol):
 
     @property
     def jobs(self) -> int:
-        """The number of probes that are made at once."""
+        """Return the number of probes that are made at once."""
         ...
 
     def begin(self, request: ProbeRequest) -> int:
@@ -81,7 +81,7 @@ class Drivable(Protocol):
 
     @property
     def bisection(self) -> Bisection:
-        """The bisection in its present state."""
+        """Return the bisection in its present state."""
         ...
 
     def settle(self, context: Context) -> Needs | Conclusion:
@@ -126,12 +126,12 @@ class Task(Protocol):
 
     @property
     def timings(self) -> Timings | None:
-        """The times that probes are expected to take, before any of this bisection was timed."""
+        """Return the times that probes are expected to take, before any of this bisection was timed."""
         ...
 
     @property
     def deadline(self) -> float | None:
-        """The time of `time.monotonic` after which no probe starts or goes on."""
+        """Return the time of `time.monotonic` after which no probe starts or goes on."""
         ...
 
     def open(self, held: ExitStack) -> Drivable | None:

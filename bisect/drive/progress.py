@@ -73,6 +73,7 @@ from ..search.hypotheses import GOOD_END
 from ..search.posterior import Posterior
 
 _MAX_STEPS = 400
+"""A dry run ends after this many steps. A search that never settles must not keep the user waiting."""
 _DRY_RUN_CONTEXT = Context()
 _COUNTED_PHASES = (Phase.ENDPOINT, Phase.SEARCH, Phase.CONFIRM)
 
@@ -157,6 +158,7 @@ def _follows_culprit(question: HistoryQuestion) -> bool:
 
 
 _REPORTED_RATE = 0.5
+"""The notice about an unexpected end says how many runs exclude an event of this rate."""
 
 
 def wait_limit(bisection: Bisection, wanted: Judgement) -> int | None:
@@ -290,7 +292,7 @@ CANCELLED = "stopped: its result is not waited for any more"
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """How many runs and builds are still to come if every run tells the truth.
+    """Says how many runs and builds are still to come if every run tells the truth.
 
     `seconds` is the time they take. It is None where nothing was timed yet.
     """
@@ -303,7 +305,7 @@ class Estimate:
 
     @property
     def runs(self) -> int:
-        """The number of all runs together."""
+        """Return the number of all runs together."""
         return self.ends + self.search + self.confirm
 
 
@@ -539,7 +541,7 @@ def _estimate_by_dry_run(bisection: Bisection, search: RangeSearch) -> Estimate 
         return None
     builds = {*map(search.loaded.build_of, dry_run.contents)}
     unbuilt = builds - available_builds(search.loaded, bisection.known.log)
-    return _with_seconds(bisection, search, dry_run.runs, builds=len(unbuilt))
+    return _estimate_seconds(bisection, search, dry_run.runs, builds=len(unbuilt))
 
 
 def _estimate_by_entropy(
@@ -565,12 +567,12 @@ def _estimate_by_entropy(
         *(content for content in loaded.candidate_contents if content is not None),
     ]
     unbuilt = {*map(loaded.build_of, contents)} - available_builds(loaded, known.log)
-    return _with_seconds(
+    return _estimate_seconds(
         bisection, search, runs, builds=min(len(unbuilt), runs[Phase.ENDPOINT] + runs[Phase.SEARCH])
     )
 
 
-def _with_seconds(
+def _estimate_seconds(
     bisection: Bisection, search: RangeSearch, runs: Mapping[Phase, int], *, builds: int
 ) -> Estimate:
     log = bisection.known.log
@@ -693,6 +695,7 @@ def _marks(contents: Sequence[str | None], known: BisectionKnowledge, running: s
 
 
 _INDENT_COLUMNS = 8
+"""Lines below a run's own are indented by this many columns."""
 
 
 @dataclass

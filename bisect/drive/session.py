@@ -104,7 +104,7 @@ _VERDICTS = {
 
 
 class PersonAnswer(StrEnum):
-    """What a person may answer. The first letters are enough where they are unique."""
+    """Says what a person may answer. The first letters are enough where they are unique."""
 
     GOOD = "good"
     BAD = "bad"
@@ -179,7 +179,7 @@ class PersonWorkers:
 
     @property
     def jobs(self) -> int:
-        """The number of probes that are made at once."""
+        """Return the number of probes that are made at once."""
         return self._workers.jobs
 
     def begin(self, request: ProbeRequest) -> int:
@@ -209,7 +209,7 @@ class PersonWorkers:
         revisions = frozenset(self._requests[number].revisions.items())
         known = self._answers.get(revisions)
         if known is not None:
-            return ProbeDone(number, _with_judgement(result, known, "as it was judged before"))
+            return ProbeDone(number, _set_judgement(result, known, "as it was judged before"))
         answer = self._ask(left)
         if answer is PersonAnswer.QUIT:
             raise KeyboardInterrupt
@@ -217,10 +217,10 @@ class PersonWorkers:
             self._numbers[self._workers.begin(self._requests[number])] = number
             return None
         self._answers[revisions] = _JUDGEMENTS[answer]
-        return ProbeDone(number, _with_judgement(result, _JUDGEMENTS[answer], "as a person judged it"))
+        return ProbeDone(number, _set_judgement(result, _JUDGEMENTS[answer], "as a person judged it"))
 
 
-def _with_judgement(result: ProbeResult, judgement: Judgement, why: str) -> ProbeResult:
+def _set_judgement(result: ProbeResult, judgement: Judgement, why: str) -> ProbeResult:
     evidence = Evidence(
         stream="ending", line=0, text=f"{judgement.value}, {why}", why="a person is the judge"
     )
@@ -258,12 +258,12 @@ def ask_at_terminal(left: ManualRun, stack: Stack, *, answers: IO[str], out: IO[
 
 
 _RESUMABLE = (None, BisectionOutcome.BUDGET)
-"""Outcomes of a bisection that can be resumed."""
+"""A bisection with one of these outcomes can be resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriveOptions:
-    """Who works on a bisection in this start, and how much.
+    """Says who works on a bisection in this start, and how much.
 
     `deadline` is a time of `time.monotonic`. `build_store` has shared builds.
     """
@@ -299,7 +299,7 @@ class StoredBisection:
         self._end = DriveEnd.INTERRUPTED
         self._failure: str | None = None
         self._has_time = False
-        """Whether the time of this start was recorded for its report."""
+        """Says whether the time of this start was recorded for its report."""
         self.conclusion: Conclusion | None = None
         """The conclusion, if the bisection ended in this start."""
 
@@ -376,7 +376,7 @@ class StoredBisection:
 
     @property
     def request(self) -> BisectRequest:
-        """The question of the bisection."""
+        """Return the question of the bisection."""
         return read_document(BisectRequest, self.journal.row().request)
 
     @contextmanager

@@ -44,7 +44,7 @@ class IntroducingPinMove:
 
     def outer_conclusion(self, inner: Conclusion) -> Conclusion:
         """Return the conclusion of the outer range."""
-        return _with_tests(inner.model_copy(update={"through": inner.through or self.named}), self)
+        return _add_tests(inner.model_copy(update={"through": inner.through or self.named}), self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +76,10 @@ class RemovingPinMove:
             counterfactuals=inner.counterfactuals,
             layers=inner.layers,
         )
-        return _with_tests(conclusion, self)
+        return _add_tests(conclusion, self)
 
 
-def _with_tests(conclusion: Conclusion, outer: IntroducingPinMove | RemovingPinMove) -> Conclusion:
+def _add_tests(conclusion: Conclusion, outer: IntroducingPinMove | RemovingPinMove) -> Conclusion:
     """Return the conclusion with the pins that were tested in the outer range, and its earlier failures."""
     return conclusion.model_copy(
         update={
@@ -296,12 +296,14 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
 
 
 _SHORT = 12
+"""Messages show this many digits of a commit's id. They are unique in any real repository."""
 _MANY_ALIKE = 20
 """A message that names no commit mentions a row of equal outcomes from this length on. A shorter row is nothing
 unusual."""
 
-_HOW_TO_TEST = "; --cherry-pick, --overlay and --adapt make commits testable"
-_HALF = 0.5
+_TEST_ADVICE = "; --cherry-pick, --overlay and --adapt make commits testable"
+_LIKELY_SHARE = 0.5
+"""The answer says how likely no commit is to blame where the suspects together have less than this probability."""
 _WHY = {
     "nothing tells": "no further run tells them apart for what it costs",
     "bound": "as many runs were made as the search may take",
@@ -334,7 +336,7 @@ def conclusion_without_culprit(
         case OnlySkipped(candidates=suspects):
             outcome = BisectionOutcome.ONLY_SKIPPED
             left_out = sum(loaded.candidates[node] in loaded.range.skip for node in suspects)
-            why = f"; --skip leaves out {left_out} of them" if left_out and not wall else wall or _HOW_TO_TEST
+            why = f"; --skip leaves out {left_out} of them" if left_out and not wall else wall or _TEST_ADVICE
             named_ends = [loaded.candidates[node][:_SHORT] for node in (suspects[0], suspects[-1])]
             among = (
                 f"{_suspects_phrase(loaded, suspects)}, {' to '.join(named_ends)}, whose runs do not tell "
@@ -372,7 +374,7 @@ def _suspects_phrase(loaded: LoadedRange, suspects: Sequence[int]) -> str:
 
 def _no_commit(belief: Belief, suspects: Sequence[int]) -> NoCommit | None:
     """Return how probable it is that no commit is to blame. Return None where the suspects have at least half."""
-    if float(belief.commits[[*suspects]].sum()) >= _HALF:
+    if float(belief.commits[[*suspects]].sum()) >= _LIKELY_SHARE:
         return None
     return NoCommit(chance=belief.no_culprit, environment=belief.environment)
 

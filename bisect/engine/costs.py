@@ -31,12 +31,14 @@ from .probes import ProbeTimes, slot_build
 from .runs import ProbeLog
 
 _LEAST_SUSPICION = 1e-6
+"""A candidate that is less probable than this is not listed as a suspect. Almost every candidate keeps a trace of
+belief."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ExpectedGain:
-    """What one more probe of each candidate of a range and, last, of its good end promises, and takes. Arrays have
-    shape [n + 1].
+    """Holds what one more probe of each candidate of a range and, last, of its good end promises, and takes. Arrays
+    have shape [n + 1].
 
     commits: the candidates. in_flight: the candidates (or the good end) that are being probed. contents: what is built
     for each; None where it pins nothing that can be had. runs: seconds of a run, and of what has to be run before the
@@ -93,6 +95,7 @@ class ExpectedGain:
 
 
 _LEAST_SECONDS = 0.01
+"""A run costs at least this many seconds. Costs are divided by it, and a clock may measure 0."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +154,12 @@ def probe_costs(promise: ExpectedGain, rivals: Sequence[ExpectedGain] | None) ->
 
 
 Suspicion: TypeAlias = Mapping[str, float]
-"""The probability of each commit to be to blame, by its hash."""
+"""Each commit, by its hash, has its probability to be to blame."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a choice depends on beside the bisection itself, as it is when the bisection is asked what it needs.
+    """Holds what a choice depends on beside the bisection itself, as it is when the bisection is asked what it needs.
 
     workers: how many probes of this bisection may run at once. timings: what probes are expected to take before any of
     its own was timed. built: contents that were built, for whomever. suspicions: for each repository what other
@@ -172,7 +175,7 @@ class Context:
 
 
 _EMPTY_BUILD_SHARE = 0.5
-"""The assumed cost of a build that compiles nothing again, as a part of the mean. It lies between a quarter and all.
+"""A build that compiles nothing again is assumed to cost this part of the mean. It lies between a quarter and all.
 About a quarter is left where nothing has to be compiled. All is left where no build keeps anything from the one before.
 A few timed builds show which of the two holds (`benchmarks/builds`)."""
 
@@ -284,7 +287,7 @@ def _slot_builds(log: ProbeLog) -> Iterator[SlotBuild]:
 
 
 _EQUAL_TIMINGS = Timings(run=1.0, full_build=0.0, rebuild=0.0)
-"""The timings before anything was timed: all runs take the same, and builds take nothing."""
+"""Before anything was timed, all runs take the same, and builds take nothing."""
 
 
 def kernel_names(log: ProbeLog, failing_content: str) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ from .runs import BisectionKnowledge, Notice, RangeEvidence
 from .target_judgement import await_probe, judge_target
 
 _SHORT = 12
+"""Advice shows this many digits of a commit's id. They are unique in any real repository."""
 
 
 def blame(
@@ -199,7 +200,7 @@ class CheckChangeTests(CulpritState):
     """The culprit is run as its parent measures, and its parent as the culprit measures."""
 
     how: str
-    """What the pins that the culprit moves have to do with the failure."""
+    """Says what the pins that the culprit moves have to do with the failure."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:

@@ -28,8 +28,11 @@ from .probes import FinishedProbe, Target
 from .runs import BisectionKnowledge, ProbeLog, failing_end
 
 _LEAST_WIDTH = 1.0
+"""A scale is at least this wide, in powers of ten. Unrelated commits reorder sums, which changes an error a little."""
 _SPREADS = 3.0
+"""The width is this many times the largest distance of the bad end's own runs from their median."""
 _SMALLEST = 1e-300
+"""A smaller error counts as this one, because 0 has no logarithm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +84,7 @@ _T = TypeVar("_T")
 _MANY_CODES = 3
 """Three exit codes or more, with nothing else to tell failures by, count what failed or are chance."""
 _OTHER_VALUES = 0.98
-"""The probability that a failure with the end's message and other values is the end's. It is less than `SURELY`, so
+"""A failure with the end's message and other values is the end's with this probability. It is less than `SURELY`, so
 that the search looks whether the check passes in between. If it never does, the failure counts as the end's."""
 _MANY_VALUES = 3
 """Three contents that fail, each with values of its own, show that values are random: two failures have two values."""
@@ -91,8 +94,8 @@ that ends with either of two codes equally often, 6 runs show both with 97 %."""
 
 
 class Reading(Enum):
-    """Which failures count: all that may be the failing end's, those that likely are, or those alone that surely are.
-    The value is the least likeness of what counts."""
+    """Says which failures count: all that may be the failing end's, those that likely are, or those alone that surely
+    are. The value is the least likeness of what counts."""
 
     ANY = 0.0
     LIKELY = 0.5
@@ -106,7 +109,7 @@ class EndFailure:
     at_end: tuple[Symptoms, ...]
     passing: tuple[Symptoms, ...]
     passing_end: tuple[Symptoms, ...] = ()
-    """What runs of the passing end showed."""
+    """Holds what runs of the passing end showed."""
 
     def likeness(self, symptoms: Symptoms) -> float:
         """The chance that a failed run shows the end's failure."""

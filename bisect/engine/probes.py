@@ -11,7 +11,7 @@ from ..history.range import SlotBuild
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a probe builds and runs: one commit of a repository, with other repositories held at fixed commits.
+    """Holds what a probe builds and runs: one commit of a repository, with other repositories held at fixed commits.
 
     content: the key of all that can change the result; targets of equal content are the same.
     """
@@ -49,7 +49,7 @@ class RunningProbe:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeTimes:
-    """What a probe took, in seconds of wall time, and where its build came from."""
+    """Holds what a probe took, in seconds of wall time, and where its build came from."""
 
     build_source: BuildSource
     build_seconds: float
@@ -84,14 +84,14 @@ class FinishedProbe:
     kernels: tuple[str, ...] = ()
     errors: tuple[CompilerError, ...] = ()
     symptoms: Symptoms | None = None
-    """What a command showed of its failure. None where it is not judged by that."""
+    """Holds what a command showed of its failure. None where it is not judged by that."""
     likeness: float = 1.0
     """The chance that a failed probe shows the failure of the failing end."""
     times: ProbeTimes
 
     @property
     def may_be_machine(self) -> bool:
-        """Whether the probe says nothing of its commit, because the machine may have failed."""
+        """Return whether the probe says nothing of its commit, because the machine may have failed."""
         judges_commit = self.verdict.traits.judges_commit
         return not judges_commit or (self.symptoms is not None and self.symptoms.may_be_machine)
 

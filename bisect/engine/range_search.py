@@ -18,9 +18,9 @@ from .probes import Target, WantedProbe
 from .runs import BisectionKnowledge, ProbeLog, RangeEvidence, failing_end, find_target
 
 _PERTURBED_CONFIDENCE = 0.9
-"""The confidence of a search under a perturbation. Its answer is only a prior and need not be sure."""
+"""A search under a perturbation needs this confidence. Its answer is only a prior and need not be sure."""
 _UNIFORM_WEIGHT = 0.1
-"""The weight of all candidates together that is spread evenly. It stands beside the candidates that the runs without a
+"""This weight is spread evenly over all candidates together. It stands beside the candidates that the runs without a
 perturbation make likely."""
 
 
@@ -60,7 +60,7 @@ class PosteriorCache:
 
 @dataclass(frozen=True)
 class ErrorBlame:
-    """What an error that made some content untestable blames."""
+    """Holds what an error that made some content untestable blames."""
 
     content: str
     error: CompilerError
@@ -69,8 +69,8 @@ class ErrorBlame:
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbedAnswer:
-    """What the search of a range under a perturbation tells of the range without it. culprit: the candidate that it
-    names; None where it names none."""
+    """Holds what the search of a range under a perturbation tells of the range without it. culprit: the candidate that
+    it names; None where it names none."""
 
     perturbation: str
     prior: Prior
@@ -89,9 +89,9 @@ class RangeSearch:
     unperturbed: "RangeSearch | None" = None
     """The search of the range without a perturbation, where this one searches it under one."""
     reading: Reading = Reading.LIKELY
-    """Which failures count."""
+    """Says which failures count."""
     perturbations_tried: bool = False
-    """Whether perturbations had their turn."""
+    """Says whether perturbations had their turn."""
     found_under: PerturbedAnswer | None = field(default=None, compare=False)
     """The result of the search under a perturbation."""
     _cache: PosteriorCache = field(default_factory=PosteriorCache, compare=False, repr=False)

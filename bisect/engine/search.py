@@ -80,8 +80,9 @@ _DECISION_ODDS = 99.0
 """A parent counts as passing or failing at these odds, which are those of 99 %."""
 
 _MOST_RUNS = 24
+"""A content that has told nothing after this many runs is skipped. A bad end that passes is waited for as many."""
 _LEAST_RATE = 0.01
-"""The least distance of a rate from 0 and from 1, since no rate is surely 0 or 1."""
+"""A rate keeps at least this distance from 0 and from 1, since no rate is surely 0 or 1."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class ParentCheck(CulpritState):
             # no ancestor of the good end.
             if search.ordinal > 1 or parent in search.loaded.left_out:
                 return self._conclude_suspect(parent)
-            raise self._fixed_before_error(parent)
+            raise self._earlier_fix_error(parent)
         loaded = remove_candidates(search.loaded, line)
         text = (
             f"{named.commit[:12]} is not to blame: its parent {parent[:12]}, from before the range, does the same. "
@@ -161,7 +162,7 @@ class ParentCheck(CulpritState):
         )
         return Enter(narrower, self.culprit.enclosing, (Notice(text),))
 
-    def _fixed_before_error(self, parent: str) -> EndsError:
+    def _earlier_fix_error(self, parent: str) -> EndsError:
         """Return an error: what the newer end does came before the range, and was undone on the way to the older
         end."""
         where = self.search.loaded.range
@@ -511,7 +512,7 @@ def _suspect_count(posterior: Posterior) -> int:
 
 
 _TRUST = 0.9
-"""The chance that a perturbation shows the searched fault and no other. Under it the bad end must always fail as
+"""A perturbation shows the searched fault and no other with this chance. Under it the bad end must always fail as
 without it, and the good end never."""
 _HELP_CHANCE = 0.25
 """A perturbation that was not tried yet is assumed to make a failure certain with this chance. Most do not help."""
@@ -527,9 +528,9 @@ _PASSES_REQUIRED = 2
 """The good end must pass this often before a perturbation is used: it must not make every commit fail."""
 
 _MIN_COMMIT_CHANCE = 0.5
-"""The least chance that some commit is to blame. Below it the search under a perturbation is ignored."""
+"""Some commit must be to blame with at least this chance. Below it the search under a perturbation is ignored."""
 _CONFIRMATION_RUNS = 3.0
-"""The runs that confirm an answer where the failure is certain: those of the culprit and its parent, after those that
+"""Where the failure is certain, this many runs confirm an answer: those of the culprit and its parent, after those that
 halve."""
 
 
@@ -615,7 +616,7 @@ class PerturbationTrials(RangeState):
 
 
 class _Trial:
-    """What both ends did so far under one perturbation."""
+    """Holds what both ends did so far under one perturbation."""
 
     def __init__(self, under: RangeSearch, known: BisectionKnowledge) -> None:
         self.under = under
@@ -639,9 +640,9 @@ class _Trial:
     @property
     def is_passed(self) -> bool:
         """Return whether the failure is certain under the perturbation."""
-        return not self._failed and self._missing() == (0, 0)
+        return not self._failed and self._missing_runs() == (0, 0)
 
-    def _missing(self) -> tuple[int, int]:
+    def _missing_runs(self) -> tuple[int, int]:
         """Return how many more runs of the failing and of the passing end the trial takes."""
         return (
             max(0, _failures_needed(self._known) - self._failures),
@@ -657,7 +658,7 @@ class _Trial:
         if loaded.range.seeks is Seeks.FIX:
             nodes = nodes[::-1]
         running = [probe.wanted.target.content for probe in self._known.log.running]
-        ends = zip(nodes, (self._failing, self._passing), self._missing(), strict=True)
+        ends = zip(nodes, (self._failing, self._passing), self._missing_runs(), strict=True)
         return [
             self.under.make_probe(node, Phase.PERTURBED)
             for node, end, missing in ends

@@ -15,8 +15,9 @@ from .probes import FinishedProbe, Target, WantedProbe
 from .runs import BisectionKnowledge, Needs, ProbeLog
 
 _SURE = 0.99
+"""An event is excluded with this confidence, the same that a culprit needs by default."""
 HANG_ADVICE = "if to hang is the failure, -- timeout SECONDS COMMAND ends it with exit code 124, which is bad"
-"""The advice that says how to ask about a command that does not end."""
+"""This advice says how to ask about a command that does not end."""
 _MAX_LOST_RUNS = 3
 """An end is given up once its lost runs exceed its judged runs by this many. Until then what is flaky may have lost
 them."""

@@ -93,6 +93,7 @@ def _split_unjudged(
 
 
 _SHORT_COMMIT = 12
+"""Advice shows this many digits of a commit's id. They are unique in any real repository."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ def fix_advice(mending: FixCommit, blamed: str, applies: Sequence[str] | None) -
 
 
 _SHORT_SHA = 12
+"""A skip's advice shows this many digits of a commit's id. They are unique in any real repository."""
 
 
 def skip_advice(search: RangeSearch, known: BisectionKnowledge, suspects: Sequence[int]) -> str:
@@ -321,6 +323,7 @@ def _has_several_places(probes: list[FinishedProbe], workers: int) -> bool:
 
 
 _SHORT = 12
+"""The advice about a stretch shows this many digits of a commit's id. They are unique in any real repository."""
 
 
 def cherry_pick_questions(

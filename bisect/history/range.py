@@ -25,8 +25,9 @@ from ..search.graph import Ancestry, CommitGraph, Floats, Window
 from ..search.hypotheses import GOOD_END
 
 _GOOD_SIDE = -1
+"""Commits whose content is that of the good end have this place. Nodes are numbered from 0."""
 _BACK = -1
-"""The place of a walk's step back."""
+"""A walk's step back has this place."""
 _REVERT = re.compile(r'Revert "(.*)"')
 _PULL_REQUEST = re.compile(r" \(#\d+\)$")
 """Matches what a squash merge appends to a subject."""
@@ -40,7 +41,7 @@ class Node:
 
     @property
     def commit(self) -> Commit:
-        """The candidate, which represents all members."""
+        """Return the candidate, which represents all members."""
         return self.members[0]
 
 
@@ -59,7 +60,7 @@ class CommitRange:
 
     @property
     def collapsed_count(self) -> int:
-        """The number of commits that need no test of their own."""
+        """Return the number of commits that need no test of their own."""
         return len(self.good_side) + sum(len(node.members) - 1 for node in self.nodes)
 
 
@@ -388,7 +389,7 @@ class Range:
     """Files and folders, of which a candidate touches one. Without any, each commit may be a candidate."""
     seeks: Seeks = Seeks.REGRESSION
     first_parent: bool = False
-    """Whether branches that were merged within the range are left out. Each is represented by its merge."""
+    """Says whether branches that were merged within the range are left out. Each is represented by its merge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -434,7 +435,7 @@ class LoadedRange:
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:
-        """The commit that represents each node."""
+        """Return the commit that represents each node."""
         return tuple(node.commit.sha for node in self.collapsed.nodes)
 
     def build_of(self, content: str) -> str:
@@ -443,29 +444,29 @@ class LoadedRange:
 
     @cached_property
     def known_builds(self) -> frozenset[str]:
-        """What earlier bisections have built. It is probably still there."""
+        """Return what earlier bisections have built. It is probably still there."""
         return frozenset(self.build_of(build.content) for builds in self.earlier_builds for build in builds)
 
     @cached_property
     def earlier_seconds(self) -> tuple[float, ...]:
-        """The seconds that the builds of earlier bisections took."""
+        """Return the seconds that the builds of earlier bisections took."""
         timed = (build.seconds for builds in self.earlier_builds for build in builds)
         return tuple(seconds for seconds in timed if seconds is not None)
 
     @cached_property
     def recompiled_objects(self) -> RecompiledObjects | None:
-        """What is compiled again between any two candidates. None where that is unknown."""
+        """Return what is compiled again between any two candidates. None where that is unknown."""
         return RecompiledObjects(self.collapsed, self.objects) if self.objects else None
 
     @cached_property
     def node_of_content(self) -> Mapping[str, int]:
-        """The candidate, or the good end, that has some content."""
+        """Return the candidate, or the good end, that has some content."""
         nodes = {content: node for node, content in enumerate(self.candidate_contents) if content is not None}
         return {self.old_content: GOOD_END} | nodes
 
     @cached_property
     def candidate_contents(self) -> tuple[str | None, ...]:
-        """The content of each node. None where it pins nothing that can be had."""
+        """Return the content of each node. None where it pins nothing that can be had."""
         return tuple(self.contents[sha] for sha in self.candidates)
 
 

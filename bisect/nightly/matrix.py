@@ -36,7 +36,7 @@ from ..drive.loop import BudgetSpentError
 from ..engine.probes import FinishedProbe, ProbeTimes
 
 _Duration = Annotated[float, BeforeValidator(lambda text: parse_duration(str(text)))]
-"""Seconds, which the file gives as a text such as `6h`."""
+"""The file gives seconds as a text such as `6h`."""
 
 
 class NightTarget(Model):
@@ -91,7 +91,7 @@ class NightlyConfig(Model):
     reruns: int = Field(default=3, ge=1)
     """The number of runs after a new failure. One pass among them makes it flaky."""
     unchanged: Literal["reuse", "run"] = "reuse"
-    """Whether a case takes the last result or runs again where neither content nor environment has changed."""
+    """Says whether a case takes the last result or runs again where neither content nor environment has changed."""
     budget: _Duration | None = None
     window: NightWindow | None = None
     timeout: _Duration | None = None
@@ -157,7 +157,7 @@ class Limits:
         seconds = budget if budget is not None else config.budget
         ends = [begun + timedelta(seconds=seconds)] if seconds is not None else []
         self.opened: datetime | None = None
-        """When the window opened; None where there is no window, or it is closed."""
+        """Says when the window opened; None where there is no window, or it is closed."""
         if config.window is not None:
             self.opened, closes = config.window.opening_at(begun) or (None, begun)
             ends.append(closes)
@@ -190,8 +190,9 @@ class Limits:
 
 
 _MAX_EVIDENCE_LINES = 20
+"""A run of the matrix keeps at most this many lines of evidence, because a store holds years of nights."""
 _PIP_HINT = re.compile(r"\s*(?:(?:hint|note): |╰─> See above)")
-"""Lines that pip prints last where a build fails. The cause stands before them."""
+"""Pip prints such lines last where a build fails. The cause stands before them."""
 
 
 class CaseRunner:

@@ -38,7 +38,7 @@ from .matrix import judge_matrix_run, result_log
 
 
 class CaseReport(Model):
-    """What a night found for one cell. `runs` is 0 where the result is that of an earlier night."""
+    """Holds what a night found for one cell. `runs` is 0 where the result is that of an earlier night."""
 
     case: str
     platform: str
@@ -60,7 +60,7 @@ class CaseReport(Model):
 
     @property
     def message_with_log(self) -> str:
-        """The message with the path of the log."""
+        """Return the message with the path of the log."""
         return self.message if self.log is None else f"{self.message}; log: {self.log}"
 
 
@@ -97,7 +97,7 @@ class IncidentReport(Model):
 
     @property
     def history_command(self) -> str:
-        """The command that shows the incident's bisection."""
+        """Return the command that shows the incident's bisection."""
         return command_line(["bisect-precision", "history", self.bisection])
 
 
@@ -118,7 +118,7 @@ class NightReport(Document):
 
 
 class HookReport(Document):
-    """What a hook reads: an event and its incident."""
+    """Holds what a hook reads: an event and its incident."""
 
     upgrades = (remove_format,)
     schema_version: Literal[2] = 2
@@ -215,7 +215,7 @@ def schema_text() -> str:
 
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot hold, not even escaped (section 2.2, Char)."""
+"""XML 1.0 cannot hold these characters, not even escaped (section 2.2, Char)."""
 _FAILURE_STATUSES = frozenset({CaseStatus.NEW, CaseStatus.REGRESSED, CaseStatus.KNOWN})
 _SKIPPED_STATUSES = frozenset({CaseStatus.INFRASTRUCTURE, CaseStatus.UNTESTED})
 
@@ -283,13 +283,13 @@ KNOWN_FAILURE = 8
 """A night ends with this exit code if cases fail, but none of them newly."""
 
 NOT_RUN = 9
-"""The exit code of a night without new failures in which a case has no result, or in which nothing was judged.
+"""A night without new failures has this exit code where a case has no result, or where nothing was judged.
 
 A case has no result where it could not be run, or where its device or environment is at fault."""
 
 
 class FailOn(StrEnum):
-    """Which failures of cases make a night fail."""
+    """Says which failures of cases make a night fail."""
 
     NEW = "new"
     ANY = "any"
@@ -459,7 +459,9 @@ _STYLES = {
     CaseStatus.UNTESTED: "yellow",
 }
 _MAX_CASES = 5
+"""The terminal names at most this many cases without a result. It counts the rest."""
 _MAX_TEXT_LENGTH = 300
+"""The terminal shows at most this many characters of a name. A case's name can be as long as its parameters."""
 
 
 def say(console: Console, text: Text, *, indent: int = 0) -> None:

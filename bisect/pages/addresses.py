@@ -8,15 +8,17 @@ import re
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _MAX_READABLE_LENGTH = 48
+"""An address keeps this many characters of a name. With the digest it stays below the 255 bytes of a file name."""
 _DIGEST_LENGTH = 10
+"""An address has this many digits of a digest. With 40 bits, two names of one site do not meet by chance."""
 
 INDEX = "index.html"
 BISECTIONS = "bisections.html"
 QUEUE = "queue.html"
 QUEUE_EVENTS = "queue-events"
-"""A stream of events, on which a server sends each change of the queue."""
+"""A server sends each change of the queue as a stream of events at this address."""
 QUEUE_ENTRIES = "queue.json"
-"""The queue for machines, which only a server has. One submission is `queue/ID.json`."""
+"""A server alone has the queue for machines at this address. One submission is `queue/ID.json`."""
 
 
 def slug(text: str) -> str:

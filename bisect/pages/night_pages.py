@@ -22,12 +22,12 @@ from ..nightly.matrix import judge_matrix_run, result_log
 from ..nightly.night_report import could_not_run, night_line, severity
 
 OVERVIEW_NIGHTS = 30
-"""The number of newest nights on a job's overview. Older nights are on the pages of their months."""
+"""A job's overview shows this many of the newest nights. Older nights are on the pages of their months."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """What a night found for a cell, with the number of its incident."""
+    """Holds what a night found for a cell, with the number of its incident."""
 
     status: CaseStatus
     message: str
@@ -47,13 +47,13 @@ class Grid:
 
     @property
     def months(self) -> Sequence[tuple[str, int]]:
-        """The months of the nights, each with its number of nights, newest first."""
+        """Return the months of the nights, each with its number of nights, newest first."""
         months = (f"{night.started:%Y-%m}" for night in reversed(self.nights))
         return [(month, len(list(group))) for month, group in groupby(months)]
 
     @property
     def days(self) -> Mapping[int, str]:
-        """The day of the month of each night, by its id. A second night of one day has `(2)` after the day."""
+        """Return the day of the month of each night, by its id. A second night of one day has `(2)` after the day."""
         earlier = Counter[date]()
         days: dict[int, str] = {}
         for night in self.nights:
@@ -64,14 +64,14 @@ class Grid:
 
     @property
     def newest(self) -> Mapping[CaseStatus, int]:
-        """The number of cells with each status in the newest night, failing ones first."""
+        """Return the number of cells with each status in the newest night, failing ones first."""
         last = self.nights[-1].id if self.nights else None
         found = Counter(shown.status for (_, night), shown in self.shown.items() if night == last)
         return {status: found[status] for status in sorted(found, key=severity)}
 
     @property
     def last_night(self) -> str:
-        """What the newest night showed, in one line without incidents; empty where there is no night."""
+        """Return what the newest night showed, in one line without incidents; empty where there is no night."""
         if not self.nights:
             return ""
         last = self.nights[-1].id
@@ -80,7 +80,7 @@ class Grid:
 
     @property
     def folder(self) -> str:
-        """The folder that holds all cases, with its slash; empty where it is the root."""
+        """Return the folder that holds all cases, with its slash; empty where it is the root."""
         common = posixpath.commonprefix([cell.case for cell in self.cells])
         return common[: common.rfind("/") + 1]
 
@@ -181,7 +181,7 @@ def incident(session: Session, job: str, ordinal: int) -> tuple[IncidentRow, Seq
 
 @dataclass(frozen=True, kw_only=True)
 class CaseView:
-    """What a case page shows: one cell with its results, newest first.
+    """Holds what a case page shows: one cell with its results, newest first.
 
     Seconds are medians over the runs of the cell, and over the builds that were not reused.
     """
@@ -204,7 +204,7 @@ class CaseView:
 
     @property
     def most_days(self) -> int:
-        """The number of days of the longest month that is shown."""
+        """Return the number of days of the longest month that is shown."""
         return max((month.length for month in self.calendar), default=0)
 
 
@@ -231,6 +231,7 @@ class CalendarMonth:
 
 
 _MAX_TIMINGS = 200
+"""The curve of a case shows this many of its newest runs. More points would not be told apart at its width."""
 
 
 def case_view(session: Session, cell: int) -> CaseView:

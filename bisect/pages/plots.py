@@ -8,12 +8,16 @@ from statistics import median
 from ...store.vocabulary import Judgement
 
 WIDTH, HEIGHT = 720, 170
+"""The view box of a plot has these lengths. A page scales it to its own width."""
 _MARGIN = 10
+"""A plot leaves this space around its bars and curves, in units of the view box."""
 _SCALE_WIDTH = 96
 """A curve leaves this space on its left for the numbers of its scale."""
 
 _MAX_BARS = 180
+"""A plot has at most this many bars. At 720 units each then has about 4, and thinner ones cannot be seen."""
 _VISIBLE_PROBABILITY = 0.01
+"""A bar counts as visible from this probability on. Lower ones are as high as one for almost nothing."""
 _LOG_SPAN = 50.0
 """A curve has a logarithmic scale where its highest value is more than this many times its lowest. Lower values would
 be flat."""

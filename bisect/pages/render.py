@@ -221,6 +221,7 @@ def _tone(outcome: str) -> str:
 
 
 _MAX_CURVES = 6
+"""A page shows at most this many curves, those that move most. More would hide the one that matters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,12 +236,12 @@ class TestedCommit:
     same_as: str | None
     """The commit of equal content that was run in its place; None where this commit was run itself."""
     named: bool
-    """Whether it is a culprit, the commit that brought one in, or the commit that a culprit removed."""
+    """Says whether it is a culprit, the commit that brought one in, or the commit that a culprit removed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RangeView:
-    """What the page shows of one searched range."""
+    """Holds what the page shows of one searched range."""
 
     repository: str
     old: str
@@ -258,18 +259,18 @@ class RangeView:
 
 @dataclass(frozen=True, kw_only=True)
 class BisectionView:
-    """What the page of one bisection shows."""
+    """Holds what the page of one bisection shows."""
 
     report: Report
     ranges: tuple[RangeView, ...]
     divergence: Divergence | None
     task_graph: bool
     reduced: bool
-    """Whether a reduced build can be downloaded; `task_graph` says so of the task graph."""
+    """Says whether a reduced build can be downloaded; `task_graph` says so of the task graph."""
     ends: tuple[EndSummary, ...]
-    """What both ends showed last, where they do not differ or one could not be judged; otherwise empty."""
+    """Holds what both ends showed last, where they do not differ or one could not be judged; otherwise empty."""
     to_check: tuple[str, ...]
-    """What usually explains such ends; otherwise empty."""
+    """Holds what usually explains such ends; otherwise empty."""
 
 
 def bisection_view(rows: Rows) -> BisectionView:

@@ -100,7 +100,7 @@ class QueueAnswer:
 
     @property
     def body(self) -> bytes:
-        """The answer as bytes."""
+        """Return the answer as bytes."""
         return json.dumps(self.said).encode() + b"\n"
 
 
@@ -153,7 +153,9 @@ def _refusal(why: str) -> QueueAnswer:
 
 
 _MAX_ADDRESS_LENGTH = 400
+"""A longer address, in characters, is answered as unknown. Every page's own address is shorter."""
 _MAX_REQUEST_BYTES = MAX_BODY_BYTES + (1 << 15)
+"""A request has at most this many bytes: its body, and 32 KiB of headers. An endless one would fill the memory."""
 _REQUEST_SECONDS = 10.0
 """A whole request must arrive within this many seconds after the server begins to wait. A slow client would keep its
 place."""
@@ -162,11 +164,12 @@ _ANSWER_SECONDS = 20.0
 """A client must receive its answer within this many seconds. A slow client would keep its place."""
 
 _MAX_CONNECTIONS = 128
+"""The server holds at most this many connections at a time. Each takes a thread and a file descriptor of the server."""
 _MAX_STREAMS = 50
-"""The most clients that follow the queue at once. At most half of the connections may do so."""
+"""At most this many clients follow the queue at once. At most half of the connections may do so."""
 _MOST_SESSIONS = 4
-"""The most requests that use the store at once. Each of them may hold three file descriptors of SQLite. One of them is
-never for a page, so that the queue answers beside any number of readers."""
+"""At most this many requests use the store at once. Each of them may hold three file descriptors of SQLite. One of them
+is never for a page, so that the queue answers beside any number of readers."""
 _TURN_SECONDS = 5.0
 """A request that waits for others is refused after this many seconds, so that its client can try again."""
 
@@ -174,6 +177,8 @@ _SHARED_SECONDS = 1.0
 """A page that is not older than this many seconds serves others who had to wait. So a crowd costs one page."""
 
 _MOST_SHARED_PAGES = 16
+"""At most this many pages are kept for others who had to wait. Each lives for a second, so few are asked for at
+once."""
 _LEAST_WAIT = 1.0
 """A connection may wait this many seconds for its client before others may take its place."""
 
@@ -182,6 +187,7 @@ _ACCEPT_PAUSE = 0.1
 busy loop."""
 
 _MAX_FINISHED_ENTRIES = 100
+"""The page of the queue lists this many of the newest finished submissions. A service collects them for years."""
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
 _ENTRY = re.compile(r"queue/([1-9][0-9]{0,8})\.json")
 _CANCEL = re.compile(r"/queue/([1-9][0-9]{0,8})/cancel")

@@ -36,6 +36,7 @@ from .views import (
 
 _HTML = "text/html; charset=utf-8"
 _MAX_INDEX_BISECTIONS = 12
+"""The start page lists this many of the newest bisections, and links to all."""
 _MAX_RUNS = 300
 """The table of runs shows this many rows at most, so that a browser can draw it. `history` prints all runs."""
 
@@ -59,7 +60,7 @@ class Site:
 
     @cached_property
     def pages(self) -> dict[str, Page]:
-        """All pages by address, in a stable order. No other address exists."""
+        """Return all pages by address, in a stable order. No other address exists."""
         return {
             **self._root_pages(),
             **self._bisection_pages(None),
@@ -133,7 +134,7 @@ class Site:
 
     @cached_property
     def _commits(self) -> set[tuple[str, str]]:
-        """The commits that any page mentions."""
+        """Return the commits that any page mentions."""
         known = {
             (row[0], row[1]) for row in self._session.execute(select(CommitRow.repository, CommitRow.sha))
         }
@@ -157,7 +158,7 @@ class Site:
 
     @cached_property
     def _shas(self) -> dict[str, set[str]]:
-        """The same commits by their repository."""
+        """Return the same commits by their repository."""
         found: dict[str, set[str]] = {}
         for repository, sha in self._commits:
             found.setdefault(repository, set()).add(sha)
@@ -174,7 +175,7 @@ class Site:
 
     @cached_property
     def _has_queue(self) -> bool:
-        """Whether anything was ever submitted to the queue."""
+        """Return whether anything was ever submitted to the queue."""
         return self._session.scalar(select(SubmissionRow.id).limit(1)) is not None
 
     def _queue(self) -> bytes:
@@ -301,7 +302,7 @@ def _html(make: Callable[[], bytes]) -> Page:
 
 
 _GENERATED_TIME = re.compile(rb'<span class="generated">[^<]*</span>')
-"""The element of templates/parts/base.html.j2 that holds the time at which a page was made."""
+"""This element of templates/parts/base.html.j2 holds the time at which a page was made."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,20 +107,21 @@ class _StoredRange:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The commits that can differ in their result, each with its place among them."""
+        """Return the commits that can differ in their result, each with its place among them."""
         gone = self._excluded_places
         every = self._all_places
         return {sha: place for place, sha in enumerate(sha for sha in every if every[sha] not in gone)}
 
     @cached_property
     def _all_places(self) -> dict[str, int]:
-        """The same for the whole range, including commits that the search left out."""
+        """Return the same for the whole range, including commits that the search left out."""
         standing = self.standing
         return {sha: place for place, sha in enumerate(sha for sha in standing.members if sha in standing)}
 
     @cached_property
     def _excluded_places(self) -> frozenset[int]:
-        """Candidates on branches that began before the range and failed there already, by the rule of the search.
+        """Return candidates on branches that began before the range and failed there already, by the rule of the
+        search.
 
         Raises `ValueError` where the commits form no graph.
         """
@@ -135,7 +136,7 @@ class _StoredRange:
 
     @property
     def excluded_count(self) -> int:
-        """The number of candidates that the search left out."""
+        """Return the number of candidates that the search left out."""
         return len(self._excluded_places)
 
     def _parents_outside(self, sha: str) -> list[str]:
@@ -174,7 +175,8 @@ class _StoredRange:
 
     @cached_property
     def evidence(self) -> RangeEvidence:
-        """The candidates with their contents, nothing inherited. Raises `ValueError` where they form no graph."""
+        """Return the candidates with their contents, nothing inherited. Raises `ValueError` where they form no
+        graph."""
         standing = self.standing
         return RangeEvidence(
             graph=CommitGraph(self._parents(self.places)),
@@ -216,11 +218,13 @@ def _pins(outer: SearchedRange, pinned: str, culprit: str) -> dict[bool, str]:
 
 
 _MAX_RUNS = 200
+"""The page of a commit lists this many of its newest runs of each kind. A release that many nights use has
+thousands."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommitView:
-    """What the page of one commit shows. `described` is None where the store does not describe the commit."""
+    """Holds what the page of one commit shows. `described` is None where the store does not describe the commit."""
 
     repository: str
     sha: str
@@ -236,7 +240,7 @@ class CommitView:
 
     @property
     def has_author(self) -> bool:
-        """Whether a person made the commit. This tool itself makes commits for the releases of a tool."""
+        """Return whether a person made the commit. This tool itself makes commits for the releases of a tool."""
         return self.described is not None and self.described.email != MAKER_EMAIL
 
 
@@ -295,7 +299,7 @@ class BisectionSummary:
     created: datetime
     outcome: str
     ended: str
-    """How the bisection ended, or why it has not, in words."""
+    """Says how the bisection ended, or why it has not, in words."""
     case: str
     platform: str
     repository: str
@@ -438,19 +442,20 @@ def submission_tone(entry: QueueEntry) -> str:
 
 
 _TASK_GRAPH = "task_graph.html"
-_REDUCED = Path("reduced")
+_REDUCTION_FOLDER = Path("reduced")
 _RESULT_LINK = "result"
-"""The link to the newest version in a reduction's folder."""
+"""This link in a reduction's folder leads to the newest version."""
 _MAX_PAGE_BYTES = 16 << 20
+"""A larger page of a task graph, in bytes, is not served. The server reads it as a whole."""
 _MAX_ARCHIVE_BYTES = 64 << 20
-"""The most bytes of an archive, because a page is made in memory."""
+"""An archive has at most this many bytes, because a page is made in memory."""
 _MAX_ARCHIVE_ENTRIES = 2000
-"""The most files and folders of an archive, because each request for a page counts them."""
+"""An archive has at most this many files and folders, because each request for a page counts them."""
 
 TASK_GRAPH_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
-"""The content security policy of the task graph, which draws with its own script.
+"""The task graph, which draws with its own script, has this content security policy.
 
 `sandbox` without `allow-same-origin` keeps that script from this site's addresses and storage."""
 
@@ -494,7 +499,7 @@ def archive(report: Path) -> bytes:
         for file in reduced_files(report):
             assert folder is not None
             content = file.read_bytes()
-            entry = tarfile.TarInfo(str(_REDUCED / file.relative_to(folder)))
+            entry = tarfile.TarInfo(str(_REDUCTION_FOLDER / file.relative_to(folder)))
             entry.size = len(content)
             entry.mode = 0o755 if file.stat().st_mode & stat.S_IXUSR else 0o644
             tar.addfile(entry, io.BytesIO(content))
@@ -503,12 +508,12 @@ def archive(report: Path) -> bytes:
 
 def _result(report: Path) -> Path | None:
     """Return the folder of the newest version of the reduction. None: there is none, or it lies elsewhere."""
-    folder = report / _REDUCED
+    folder = report / _REDUCTION_FOLDER
     try:
         found = (folder / _RESULT_LINK).resolve(strict=True)
     except (OSError, RuntimeError):
         return None
-    inside = found.is_relative_to(report.resolve() / _REDUCED)
+    inside = found.is_relative_to(report.resolve() / _REDUCTION_FOLDER)
     return found if inside and found.is_dir() and not folder.is_symlink() else None
 
 

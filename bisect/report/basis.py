@@ -72,7 +72,7 @@ class SearchedRange:
 
     @cached_property
     def members(self) -> dict[str, list[str]]:
-        """The commits of the range by their representative, parents before children.
+        """Return the commits of the range by their representative, parents before children.
 
         A representative that lies in the range lists only commits of its own content. It may also stand for commits
         that touch none of the search's paths. Those are left out.
@@ -86,7 +86,7 @@ class SearchedRange:
 
     @cached_property
     def untestable(self) -> list[str]:
-        """The commits of the range that pin no submodule, so that there is nothing to run."""
+        """Return the commits of the range that pin no submodule, so that there is nothing to run."""
         return [sha for sha, candidate in self._candidates.items() if candidate.content is None]
 
     def content(self, sha: str) -> str | None:
@@ -101,7 +101,7 @@ class SearchedRange:
 
     @cached_property
     def old_content(self) -> str:
-        """The content of the old end.
+        """Return the content of the old end.
 
         Stores of earlier versions do not hold it. Then it is the content of the old end's runs, or of a commit that
         it stands for, and empty where there is neither.
@@ -122,7 +122,7 @@ class SearchedRange:
 
     @cached_property
     def runs(self) -> dict[str, list[ProbeRow]]:
-        """The finished probes that speak for each representative, in the order in which they were started.
+        """Return the finished probes that speak for each representative, in the order in which they were started.
 
         Equal content is one experiment, so runs of another commit or for another range count too.
         """
@@ -145,7 +145,7 @@ class SearchedRange:
 
     @cached_property
     def own_runs(self) -> dict[str, list[ProbeRow]]:
-        """The same probes, each listed once, at the commit that it ran.
+        """Return the same probes, each listed once, at the commit that it ran.
 
         A probe of a commit outside this range is listed at the first commit of its content. A commit that was not
         run itself has no entry.
@@ -197,7 +197,7 @@ class SearchedRange:
 
     @cached_property
     def _ancestry(self) -> tuple[dict[str, int], Ancestry]:
-        """The number of each commit, and which commit builds on which."""
+        """Return the number of each commit, and which commit builds on which."""
         ancestry = Ancestry()
         numbers: dict[str, int] = {}
         for sha, candidate in self._candidates.items():
@@ -221,7 +221,7 @@ seconds."""
 
 @dataclass(frozen=True)
 class UnfinishedState:
-    """Why a bisection has not ended, in one line, and whether it may still run.
+    """Says why a bisection has not ended, in one line, and whether it may still run.
 
     `why` is None where nothing noted the reason.
     """
@@ -231,7 +231,7 @@ class UnfinishedState:
 
     @property
     def text(self) -> str:
-        """The words that stand where a finished bisection says how it ended."""
+        """Return the words that stand where a finished bisection says how it ended."""
         if self.why is None:
             return "not finished"
         return self.why if self.may_run else f"not finished: {self.why}"
@@ -293,7 +293,7 @@ def load_rows(session: Session, name: str) -> Rows:
     return Rows(
         bisection=bisection,
         request=request,
-        conclusion=None if conclusion is None else _with_other_failures(conclusion, probes),
+        conclusion=None if conclusion is None else _add_other_failures(conclusion, probes),
         ranges=[SearchedRange(stage, range_candidates(session, stage.id), probes) for stage in stages],
         probes=probes,
         commits=_commits(session, _named_commits(stages, probes, request, conclusion)),
@@ -301,7 +301,7 @@ def load_rows(session: Session, name: str) -> Rows:
     )
 
 
-def _with_other_failures(conclusion: Conclusion, probes: Sequence[ProbeRow]) -> Conclusion:
+def _add_other_failures(conclusion: Conclusion, probes: Sequence[ProbeRow]) -> Conclusion:
     """Return the conclusion with the runs whose failure did not count.
 
     Earlier versions stored only the exit codes that counted, in words.
@@ -408,6 +408,7 @@ def _is_process_alive(drive: DriveRow) -> bool | None:
 
 
 _SHORT_ID_LENGTH = 12
+"""A report's notes show this many digits of a commit's id. They are unique in any real repository."""
 _ASSUMPTION = (
     "The confidence assumes that one change, or two, explains the failures, and that nothing but the commits changed "
     "between the runs."
@@ -521,7 +522,7 @@ class _JudgedRuns:
 
     @property
     def all_runs(self) -> Sequence[ProbeRow]:
-        """All judged runs, those in broken places included."""
+        """Return all judged runs, those in broken places included."""
         probes = (probe for made in self._standing.own_runs.values() for probe in made)
         return [probe for probe in probes if probe.judgement in (Judgement.GOOD, Judgement.BAD)]
 
@@ -649,7 +650,7 @@ _GROWTH_RATIO = 4.0
 """An error has grown where it is at least this many times the error of the good end."""
 
 _ERROR_FLOOR = 1e-4
-"""The least error that is calculated with, because some errors are zero."""
+"""No error that is calculated with is smaller than this, because some errors are zero."""
 
 
 def near_tolerance_caveat(rows: Rows, sides: Reproduction) -> str | None:

@@ -25,6 +25,7 @@ _MAX_LOG_LINES = 5
 """Advice shows this many of a log's last lines. Its path is printed too."""
 
 _MAX_LINE_LENGTH = 200
+"""Advice shows this many characters of a log's line. A line of data could fill the screen."""
 
 
 def end_lines(rows: Rows) -> Iterator[str]:
@@ -43,7 +44,7 @@ def end_lines(rows: Rows) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class EndSummary:
-    """What an end showed: its runs in one line, then the last lines of the newest run's log."""
+    """Holds what an end showed: its runs in one line, then the last lines of the newest run's log."""
 
     lines: tuple[str, ...]
     log: Path | None

@@ -32,7 +32,7 @@ from .phrases import MAX_OWN_SENTENCE, cut, indented_line, localization_lines, o
 from .report_builder import report_of_rows
 
 _TERMS = {Seeks.REGRESSION: ("good", "bad"), Seeks.FIX: ("broken", "fixed")}
-"""The terms of `git bisect` for commits like the old end, and for commits like the new one."""
+"""`git bisect` has these terms for commits like the old end, and for commits like the new one."""
 
 
 @dataclass
@@ -190,17 +190,18 @@ _SPECIAL = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""Characters that GitHub's Markdown reads as more than text."""
+"""GitHub's Markdown reads these characters as more than text."""
 _BLOCK_START = re.compile(r"[#>*\[]|[-+](?=\s|$)|-(?=[-\s]*$)|=(?==*\s*$)|\d{1,9}(?=[.)](?:\s|$))")
-"""Characters that begin a list, a quote, a rule, a heading or a link's address where they begin a line."""
+"""These characters begin a list, a quote, a rule, a heading or a link's address where they begin a line."""
 _REFERENCE = re.compile(r"@(?=\w)|#(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
-"""Text that GitHub turns into a mention or a link to an issue. It reads rendered text, so a backslash does not help."""
+"""GitHub turns such text into a mention or a link to an issue. It reads rendered text, so a backslash does not help."""
 _ZERO_WIDTH_SPACE = "&#8203;"
 _PLAIN_ADDRESS = re.compile(r"https://[\w./~-]+")
 _MAX_LINE_LENGTH = 300
 """A line shows this many characters at most, so that a page stays readable. report.json has the whole line."""
 
 _DIFFSTAT_WIDTH = 100
+"""A diffstat has this many columns. A wider block scrolls sideways on a code host's page."""
 _MAX_ENTRIES = 50
 """A list shows this many entries at most, so that a page stays readable. report.json has all of them."""
 
@@ -331,7 +332,7 @@ _OWN_FOLDERS = (
     re.compile(r"(?<![\w.-])/[^\s'\",:()]*/slots/[^\s/]+/\d+/"),
     re.compile(r"(?<![\w.-])/[^\s'\",:()]*/bisections/[^\s/]+/"),
 )
-"""Folders of this tool on any machine: the slot of a worker, and the folder of a bisection."""
+"""This tool has these folders on any machine: the slot of a worker, and the folder of a bisection."""
 _MAX_SCRIPT_BYTES = 4000
 """An issue shows a script of at most this many bytes. A larger one is left out, because issues have a limit."""
 

@@ -41,7 +41,7 @@ _MAX_ENTRIES = 4
 """At most this many causes, tensors, missing edges or tasks are shown. divergence.json has all of them."""
 
 _STATES = {"WAIT": "waits", "READY": "is ready", "RUNNING": "runs"}
-"""A verb for each state of a task that the runtime names."""
+"""Each state of a task that the runtime names has a verb."""
 _MAX_CHANGE_LINES = 4
 """At most this many lines of a change are shown. divergence.json has all of them."""
 
@@ -178,7 +178,7 @@ def _tensor(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
 
 
 MAX_OWN_SENTENCE = 10_000
-"""Characters that are shown of the tool's own sentences. They are never cut, because a caveat may come last."""
+"""This many characters of the tool's own sentences are shown. They are never cut, because a caveat may come last."""
 
 
 def one_line(text: str) -> str:

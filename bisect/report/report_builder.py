@@ -189,7 +189,7 @@ def compared_pair(rows: Rows) -> ComparedPair:
     golden = rows.bisection.golden
     if golden is None:
         raise NothingToCompareError("the runs had no frozen data")
-    return ComparedPair(culprit=_with_build(culprit), parent=_with_build(parent), golden=golden)
+    return ComparedPair(culprit=_find_build(culprit), parent=_find_build(parent), golden=golden)
 
 
 def is_scene_test(request: BisectRequest) -> bool:
@@ -217,7 +217,7 @@ def _compared_side(rows: Rows, side: Side, role: str) -> ComparedSide:
     return ComparedSide(role=role, side=side, probe=probe)
 
 
-def _with_build(compared: ComparedSide) -> ComparedProbe:
+def _find_build(compared: ComparedSide) -> ComparedProbe:
     probe = compared.probe
     paths: Sequence[Path] = [Path(one.path) for one in probe.artifacts if one.kind == "build_directory"]
     build = next((path for path in paths if path.is_dir()), None)
@@ -380,6 +380,7 @@ def _perturbation(
 
 _DISTRIBUTION = "precision-bisect"
 _MOST_HUNKS = 4
+"""A report quotes this many hunks of a culprit, the nearest to the failure first. The whole diff is in git."""
 
 
 def build_report(session: Session, name: str) -> Report:

@@ -108,8 +108,8 @@ def reproduction_script(
 ) -> str:
     """Return the script for one set of revisions.
 
-    about: what the script shows, in one line. recorded: the command of a run that showed it, with the options that the
-    case has at that commit and the path of the frozen data. environment: that run's environment.
+    about: what the script shows, in one line. recorded: the command of a run that showed it. It has the options of the
+    case at that commit, and the path of the frozen data. environment: that run's environment.
     """
     stack = apply_perturbation(request.stack, revisions)
     case = request.script

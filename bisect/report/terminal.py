@@ -47,21 +47,28 @@ from .phrases import (
 from .write import BAD_SCRIPT, GOOD_SCRIPT
 
 _LABEL_WIDTH = 10
+"""Labels take this many columns. The longest one fits into them."""
 _MIN_TWO_COLUMN_WIDTH = _LABEL_WIDTH + 1 + 40
-"""The least width of two columns, because git's full commit ids have 40 characters."""
+"""Two columns need at least this width, because git's full commit ids have 40 characters."""
 _MAX_FILES = 3
+"""The terminal names at most this many of a commit's files and counts the rest."""
 _MAX_COMMITS = 8
+"""The terminal lists at most this many commits or reasons and counts the rest, so that the answer stays on screen."""
 _MAX_EVIDENCE_LINES = 3
+"""The terminal shows at most this many lines of evidence. The report holds all of them."""
 _MAX_FAILURES = 2
+"""The terminal describes at most this many other failures and counts the rest."""
 _MAX_TEXT_LENGTH = 300
+"""The terminal shows at most this many characters of a text. A message may hold a whole array."""
 _MAX_PRINTED_LENGTH = 138
-"""Characters of a printed line that are shown. They fill two lines beside the labels at 80 columns."""
+"""This many characters of a printed line are shown. They fill two lines beside the labels at 80 columns."""
 _DIFFSTAT_WIDTH = 60
+"""A diffstat has this many columns. Beside the labels it fits into a terminal of 80."""
 _ANSWER_STYLES = {"culprit": "bold green", "suspect": "bold yellow"}
 
 _Commit = TypeVar("_Commit", bound=CommitReference)
 Entry = tuple[str, Text]
-"""A label and the text beside it."""
+"""An entry is a label and the text beside it."""
 
 
 def print_report(report: Report, directory: Path, console: Console) -> None:

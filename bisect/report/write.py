@@ -33,7 +33,7 @@ from .report_builder import report_of_rows
 NEWEST_LINK = "newest"
 """The name of the link in `REPORTS_FOLDER` to the report that a bisection wrote last."""
 MIN_FREE_BYTES = 64 << 20
-"""Bytes that must be free on the disk before anything is run, so that the result can be stored."""
+"""This many bytes must be free on the disk before anything is run, so that the result can be stored."""
 
 
 def open_report_folder(directory: Path) -> None:

@@ -82,7 +82,7 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What runs of another kind tell of the hypotheses beforehand.
+    """Holds what runs of another kind tell of the hypotheses beforehand.
 
     commits: how probable it is that each is to blame, if any is; shape [n], of sum 1. others: the factor by which it is
     less probable that none is.
@@ -208,9 +208,12 @@ def _record(outcomes: dict[int, Outcome], observation: Observation) -> None:
         )
 
 
-_MOST = 8.0
+_MOST_WEIGHT = 8.0
+"""The commit whose paths fit best weighs this many times as much as one that shares no word. Words are a hint, no
+proof."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+[a-z]+")
 _LEAST_LETTERS = 3
+"""Shorter words do not count: two letters occur in too many paths."""
 
 
 def prior_weights(files: Sequence[Iterable[str]], near: Iterable[str]) -> Floats | None:
@@ -230,7 +233,7 @@ def prior_weights(files: Sequence[Iterable[str]], near: Iterable[str]) -> Floats
     scores = np.array([sum(log(len(files) / commits[word]) for word in words) for words in shared])
     if not scores.any():
         return None
-    return _MOST ** (scores / scores.max())
+    return _MOST_WEIGHT ** (scores / scores.max())
 
 
 def _words(names: Iterable[str]) -> set[str]:
@@ -239,7 +242,7 @@ def _words(names: Iterable[str]) -> set[str]:
 
 
 _SHARED_CULPRIT_SHARE = 0.5
-"""The share of a search's prior that goes to a culprit in common: a commit that other searches suspect is to blame here
+"""This share of a search's prior goes to a culprit in common: a commit that other searches suspect is to blame here
 too."""
 
 
@@ -313,11 +316,12 @@ def information_gain(graph: CommitGraph, belief: Belief) -> Floats:
 
 
 _LEAST_MASS = 1e-3
+"""Combinations of outcomes that are less probable than this are left out. Their number doubles with each run."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointInformation:
-    """What runs of some commits tell beside each other.
+    """Holds what runs of some commits tell beside each other.
 
     probability: of the hypotheses, those that no run of `commits` tells apart as one; shape [h]. fails: the chance that
     a run of each of `commits` fails under each of them; shape [k, h].
@@ -388,12 +392,13 @@ def _descendants(graph: CommitGraph, commits: Sequence[int]) -> list[int]:
 
 
 Cell: TypeAlias = frozenset[str]
-"""The layers that are new. The others are old."""
+"""A cell is named by the layers that are new in it. The others are old."""
 
 
 @dataclass(frozen=True)
 class LayerMatrix:
-    """What is known of the cells of some layers. A new matrix knows the two ends; each outcome makes another matrix."""
+    """Holds what is known of the cells of some layers. A new matrix knows the two ends; each outcome makes another
+    matrix."""
 
     layers: tuple[str, ...]
     told: Mapping[Cell, Outcome]
@@ -455,10 +460,12 @@ _TWO_CAUSES_FACTOR = 0.05
 """Two causes are less likely than one by this factor."""
 
 _MOST_LAYERS_OF_EITHER = 2
+"""Two causes have at most this many layers each. Larger pairs are many, and nearly impossible."""
 _COUPLING_CHANCE = 0.1
 """One layer's new version is assumed to fail with another one's old version with this chance."""
 
 _MOST_COUPLED = 2
+"""At most this many pairs of layers are assumed not to work together. Each more multiplies the explanations."""
 _LUCK_CHANCE = 0.1
 """Cells cannot be tested for reasons of their own with this chance. Couplings do not explain these."""
 
@@ -470,7 +477,7 @@ _LEAST_CHANCE = 0.05
 
 _Causes = tuple[Cell, ...]
 _Pair = tuple[str, str]
-"""A new layer and an old one."""
+"""A pair is a new layer and an old one."""
 
 
 def next_cell(matrix: LayerMatrix) -> Cell | None:

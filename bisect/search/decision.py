@@ -27,22 +27,28 @@ from .halving import (
 from .hypotheses import GOOD_END
 from .posterior import Posterior, is_compared_in_one_place, next_comparison_runs
 
-_FACTOR = 4.0
+_IDEAL_MULTIPLE = 4.0
+"""A search may take this many times the runs of an ideal one. A smaller factor ends searches that would find the
+culprit."""
 _EXTRA_RUNS = 20.0
+"""A search may take this many runs more, because few runs scatter widely around their mean."""
 _MAX_RUNS = 1000
+"""No search takes more runs than this, however close the rates are. Nobody would wait for more."""
 _LEAST_CAPACITY = 0.01
+"""A run is assumed to tell at least this many bits. With almost equal rates the quotient would leave all bounds."""
 _LONGEST_WAIT_FOR_FAILURE = 100.0
-"""The most runs expected until an end fails that should. A search of a failure as rare takes several times as many."""
+"""At most this many runs are expected until an end fails that should. A search of a failure as rare takes several times
+as many."""
 _LONGEST_WAIT_FOR_PASS = 20.0
-"""The most runs expected until an end passes that should. The limit is lower than for a failure, because the user said
-that the end passes, not that it passes now and then."""
+"""At most this many runs are expected until an end passes that should. The limit is lower than for a failure, because
+the user said that the end passes, not that it passes now and then."""
 
 
 def most_runs(posterior: Posterior, *, confidence: float = 0.99) -> int:
     """Return the most runs that a search may take: four times what an ideal search would take, and 20.
 
-    The ideal search is taken at the rates as they are known so far. With C the capacity of one run, no search takes
-    fewer than (log2 n + log2 1 / (1 - confidence)) / C runs by much. The source is Burnashev, Data Transmission over a
+    The ideal search is taken at the rates as they are known so far. C is the capacity of one run. No search takes by
+    much fewer than (log2 n + log2 1 / (1 - confidence)) / C runs. The source is Burnashev, Data Transmission over a
     Discrete Channel with Feedback, 1976. Where the world is not as modelled the posterior need never settle, and this
     bound ends the search. It is at most 1,000, whatever the rates.
     """
@@ -50,7 +56,9 @@ def most_runs(posterior: Posterior, *, confidence: float = 0.99) -> int:
     weight = belief.commits / max(float(belief.commits.sum()), 1e-12)
     good, bad = float(weight @ belief.fail_if_good), float(weight @ belief.fail_if_bad)
     bits = log2(len(posterior.graph) + 1) - log2(1 - confidence)
-    return int(min(_MAX_RUNS, _EXTRA_RUNS + _FACTOR * bits / max(_LEAST_CAPACITY, capacity(good, bad))))
+    return int(
+        min(_MAX_RUNS, _EXTRA_RUNS + _IDEAL_MULTIPLE * bits / max(_LEAST_CAPACITY, capacity(good, bad)))
+    )
 
 
 def runs_left(posterior: Posterior, *, confidence: float = 0.99) -> int:
@@ -86,8 +94,8 @@ def capacity(good: float, bad: float) -> float:
     """Return the bits that one run can tell of which side its commit is on, at the best share of bad ones.
 
     This is the capacity of the binary channel with these fail rates. With s = (H(bad) - H(good)) / (bad - good) the
-    best chance to fail is 1 / (1 + 2^s). Then C = log2(1 + 2^s) - s (1 - good) - H(good) (Cover and Thomas, Elements of
-    Information Theory, section 7.1; the Z-channel is good = 0).
+    best chance to fail is 1 / (1 + 2^s). Then C = log2(1 + 2^s) - s (1 - good) - H(good). The source is Cover and
+    Thomas, Elements of Information Theory, section 7.1. The Z-channel is good = 0.
 
     >>> round(capacity(0.0, 1.0), 6), round(capacity(0.0, 0.5), 4), capacity(0.5, 0.5)
     (1.0, 0.3219, 0.0)
@@ -138,6 +146,7 @@ Decision: TypeAlias = (
 )
 
 _LEAST_INFORMATION = 1e-9
+"""Information in bits is not divided by less than this, because no run may tell anything."""
 _LEAST_SHARE = 0.2
 """A run that tells a smaller part than this of what the best one tells is not made, however cheap. Reruns of a commit
 whose outcome may be its own are cheap and tell less and less."""
@@ -145,10 +154,13 @@ _EACH_SIDE = 3
 """This many runs must fail, and as many must pass, before a culprit is named, so that one flaky run cannot decide."""
 
 _OTHER_LINE_WORTH = 0.1
+"""A run of a commit that is not comparable with the only suspect counts this much of its information."""
 _NEARLY_ALL = 0.999
+"""Commits that hold this share of the belief are grouped. The rest count one by one, as they hardly change the
+entropy."""
 _MAX_GROUPED_COMMITS = 10_000
-"""The most commits beyond an untestable stretch that are compared to find those that no test can tell apart. Their sets
-of ancestors take n^2 / 8 bytes."""
+"""At most this many commits beyond an untestable stretch are compared to find those that no test can tell apart. Their
+sets of ancestors take n^2 / 8 bytes."""
 
 
 def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
@@ -326,6 +338,7 @@ def entropy_left(posterior: Posterior) -> float:
 
 
 _LEAST_BITS = 0.01
+"""A run is assumed to tell at least this many bits, so that the number of runs expected stays finite."""
 
 
 def expected_bits(posterior: Posterior) -> Floats:
@@ -366,7 +379,10 @@ def runs_expected(posterior: Posterior, *, confidence: float) -> tuple[float, fl
 _WORTHLESS = 0.05
 """A run that tells less than this part of what the best run tells is not started, or cancelled."""
 _EXCHANGES = 2
-_CONSIDERED = 128
+"""Each chosen commit is exchanged this many times for a better one. Two rounds turn a half and a quarter into
+thirds."""
+_MOST_CANDIDATES = 128
+"""A batch is chosen among at most this many commits. A choice among all takes time in proportion to the range."""
 
 
 def next_runs(
@@ -475,11 +491,11 @@ def _batch_candidates(posterior: Posterior, belief: Belief, weight: Floats) -> l
     belief."""
     value = information_gain(posterior.graph, belief) * weight
     useful = np.flatnonzero(value > 0)
-    if len(useful) > _CONSIDERED:
+    if len(useful) > _MOST_CANDIDATES:
         share = np.append(posterior.graph.ancestor_sums(belief.commits), 0.0)[useful]
-        part = np.clip((share * _CONSIDERED).astype(np.int64), 0, _CONSIDERED)
+        part = np.clip((share * _MOST_CANDIDATES).astype(np.int64), 0, _MOST_CANDIDATES)
         best_last = np.argsort(value[useful], kind="stable")
-        best = np.full(_CONSIDERED + 1, -1, dtype=np.int64)
+        best = np.full(_MOST_CANDIDATES + 1, -1, dtype=np.int64)
         best[part[best_last]] = useful[best_last]
         useful = best[best >= 0]
     return [GOOD_END if commit == len(posterior.graph) else commit for commit in useful.tolist()]

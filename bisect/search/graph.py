@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NO_PARENT = -1
+"""A commit that has no parent has this base. Commits are numbered from 0."""
 
 
 class Ancestry:
-    """Which commit builds on which. Commits are added parents first, and are the numbers 0, 1, ... in that order.
+    """Says which commit builds on which. Commits are added parents first, and are the numbers 0, 1, ... in that order.
 
     Each ancestry is that of one parent, the base, and what the other parents bring in. The base is the parent with the
     most ancestors. That keeps the rest small: a long-lived branch that merges the trunk brings in its own few commits,
@@ -34,7 +35,7 @@ class Ancestry:
         self.base: list[int] = []
         """The parent with the most ancestors of each commit, -1 where it has no parent."""
         self.brought: dict[int, list[int]] = {}
-        """What each merge brings in beside its base, ascending. A merge that brings in nothing is left out."""
+        """Holds what each merge brings in beside its base, ascending. A merge that brings in nothing is left out."""
         self._parents: list[Sequence[int]] = []
         self._count: list[int] = []
         self._depth: list[int] = []
@@ -49,7 +50,7 @@ class Ancestry:
         """Add a commit and return its number."""
         commit = len(self.base)
         base = max(parents, key=self._count.__getitem__) if parents else _NO_PARENT
-        brought = self._missing(parents, base) if len(parents) > 1 else []
+        brought = self._missing_ancestors(parents, base) if len(parents) > 1 else []
         if brought:
             self.brought[commit] = brought
             for each in brought:
@@ -69,7 +70,7 @@ class Ancestry:
         self._skip.append(far if even else base)
         return commit
 
-    def _missing(self, parents: Sequence[int], base: int) -> list[int]:
+    def _missing_ancestors(self, parents: Sequence[int], base: int) -> list[int]:
         """Return the ancestors of `parents` that are none of `base`, ascending."""
         found: set[int] = set()
         waiting = [*parents]
@@ -233,7 +234,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
 _MASKS, _MASK_BYTES = 128, 32_000_000
-"""The least number of ancestries that are kept for the next question. More are kept as long as they fit into the second
+"""At least this number of ancestries are kept for the next question. More are kept as long as they fit into the second
 number, in bytes."""
 
 

@@ -272,6 +272,7 @@ def _most_informative(knowledge: Knowledge, informative: Mask, share: Floats, co
 
 
 _REVERT_SIDE_SHARE = 0.7
+"""A step around a revert may leave up to this share of the suspects. Its inside may fail for a reason of its own."""
 
 
 def sidestep(knowledge: Knowledge, commit: int, windows: Sequence[Window]) -> int:

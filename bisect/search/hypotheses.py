@@ -45,7 +45,7 @@ from .graph import CommitGraph, Floats, Integers, Mask, Window
 from .rates import IMPOSSIBLE, OutcomeModel, Rates
 
 GOOD_END = -1
-"""The commit number of the good end, in observations."""
+"""The good end has this commit number in observations."""
 
 
 class Groups(NamedTuple):
@@ -108,7 +108,7 @@ class Groups(NamedTuple):
 
 
 _SHAPES = ((0.05, 1.0), (0.05, 0.5), (0.3, 1.0))
-"""The pairs of s and p, all equally likely."""
+"""All pairs of s and p are equally likely."""
 _HALF_WAY = 2
 """With this many commits to the bad end, a fault is half as likely to grow as with very many."""
 
@@ -117,10 +117,11 @@ _COARSE = 16
 each."""
 
 _NEVER, _NEARLY = 1e-300, 1e-15
+"""A chance is at least the first number, and at most 1 less the second one. The logarithms of 0 would leave float64."""
 
 
 class GrowingFault(NamedTuple):
-    """For each of g groups of commits, what follows if a fault that grows began in it.
+    """Says for each of g groups of commits what follows if a fault that grows began in it.
 
     log_evidence: of all runs, and of its growing; shape [g].
     fail_if_good, fail_if_bad: the chance that a run fails, of a commit of that side that never ran; shape [g].
@@ -215,17 +216,23 @@ def _log_likelihood(chance: Floats, fails: Floats, passes: Floats) -> Floats:
     return fails @ np.log(chance) + passes @ np.log1p(-chance)
 
 
-_ANOTHER_LINE = 0.3
-_BROKEN_BEFORE = 0.03
+_UNFIXED_CHANGE_CHANCE = 0.3
+"""A second change that nothing fixed before the end of the range has this prior chance. With a much higher one, flaky
+commits alone would make two changes likely."""
+_FIXED_CHANGE_CHANCE = 0.03
+"""A second change that a later commit fixed has this prior chance. It is lower, because two events have to meet."""
 _REVERTED, _BROUGHT_BACK = 0.3, 0.1
-"""The chance that one of the regions between a commit and its undoing in which something failed holds further bad
-commits. The first holds where the undoing says so. The second holds where it only brings a file back to what it was."""
+"""A region between a commit and its undoing in which something failed holds further bad commits with one of these
+chances. The first is that of an undoing that says so. The second is that of one that only brings a file back to what
+it was."""
 _MOST = 96
 """There are at most this many hypotheses of two changes, and at most this many regions, because each costs time in
 every step."""
 
 _MOST_CULPRITS = 32
-_WORSE = 5.0
+"""Hypotheses of two changes begin at this many culprits, those that explain most runs alone. Each pairs with each
+region."""
+_MOST_UNEXPLAINED = 5.0
 """Hypotheses that explain this many commits fewer than the best one are left out: their posterior is almost nothing."""
 
 
@@ -271,7 +278,7 @@ def second_changes(
     needed = ((1 - inside).T @ (failed * beside) > 0) & ((failed * inside).T @ (1 - beside) > 0)
     score = np.where(needed, score, -np.inf)
     best = np.argsort(-score, axis=None, kind="stable")[:_MOST]
-    best = best[np.isfinite(score.ravel()[best]) & (score.ravel()[best] >= score.max() - _WORSE)]
+    best = best[np.isfinite(score.ravel()[best]) & (score.ravel()[best] >= score.max() - _MOST_UNEXPLAINED)]
     of_culprit, of_region = np.unravel_index(best, score.shape)
     culprit, both = culprits[of_culprit], bad[:, culprits[of_culprit]] | regions[:, of_region]
     alone = {column.tobytes() for column in bad.T}
@@ -292,7 +299,9 @@ def _regions(bad: Mask, share: Floats, told: Floats) -> tuple[Mask, Floats]:
     score = np.append(
         (told @ begun)[:, None] - begun.T @ (told[:, None] * begun), (told @ begun)[:, None], axis=1
     )
-    chance = np.append(_BROKEN_BEFORE * np.outer(shares, shares), _ANOTHER_LINE * shares[:, None], axis=1)
+    chance = np.append(
+        _FIXED_CHANGE_CHANCE * np.outer(shares, shares), _UNFIXED_CHANGE_CHANCE * shares[:, None], axis=1
+    )
     mended = np.append(signatures, np.zeros((len(bad), 1), dtype=np.bool_), axis=1)
     best = np.argsort(-score, axis=None, kind="stable")[:_MOST]
     first, last = np.unravel_index(best, score.shape)
@@ -323,13 +332,14 @@ def _merge_regions(*parts: tuple[Mask, Floats]) -> tuple[Mask, Floats]:
 
 
 _TINY = 1e-30
+"""Smaller weights become 0. Beside the others, float64 rounds them away."""
 _UNLIKELY = 1e-7
 """Hypotheses that are less probable than this do not count in what reruns would show."""
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """For each of g groups of commits, what follows if one commit of it is to blame.
+    """Says for each of g groups of commits what follows if one commit of it is to blame.
 
     log_evidence: of all runs; shape [g].
     fail_if_good, fail_if_bad: the chance that a run fails, of a commit of that side that never ran; shape [g].
@@ -345,7 +355,7 @@ class Explanation:
     _weights: tuple[Floats, Floats]
     _culprit: Integers
     _growing: tuple[GrowingFault, Floats] | None = None
-    """What follows where the fault grows, and the share that this has of the evidence of each group."""
+    """Holds what follows where the fault grows, and the share that this has of the evidence of each group."""
 
     def with_growing(self, grown: GrowingFault | None, share: Floats) -> "Explanation":
         """Return the explanation with faults that grow beside. share: of all commits, in each group."""
@@ -376,7 +386,8 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class _Sides:
-    """Which of the t commits that ran are bad under each of h hypotheses, and which are the culprit or a parent of it.
+    """Says which of the t commits that ran are bad under each of h hypotheses, and which are the culprit or a parent of
+    it.
 
     Shapes [t, h]. tallies: the fails and passes of each. ends: commits whose outcomes are not their own, as the
     question itself says what they show.

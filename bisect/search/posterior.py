@@ -21,7 +21,9 @@ from .rates import Rates
 from .testability import Cause, out_of_reach, skip_probability
 
 _PLACES_MATTER = 0.05
-_STEPS = 20
+"""The place of a run, such as a host, changes with this prior chance how often it fails."""
+_ROUNDING_STEPS = 20
+"""The chance that places matter is rounded to one part in this many. A few runs tell it no more exactly."""
 
 
 def shared_trouble(observations: Iterable[Observation]) -> float:
@@ -43,7 +45,7 @@ def shared_trouble(observations: Iterable[Observation]) -> float:
             apart = sum(log_one_rate(fails[commit][place], passes[commit][place]) for place in places)
             odds += apart - log_one_rate(fails[commit].total(), passes[commit].total())
     matter = 1 / (1 + exp(min(700.0, -odds)) * (1 - _PLACES_MATTER) / _PLACES_MATTER)
-    return round(matter * _STEPS) / _STEPS if matter > _PLACES_MATTER * 2 else 0.0
+    return round(matter * _ROUNDING_STEPS) / _ROUNDING_STEPS if matter > _PLACES_MATTER * 2 else 0.0
 
 
 def fresh_runs(runs: int, shared: float) -> float:
@@ -61,7 +63,7 @@ def log_one_rate(fails: float, passes: float) -> float:
     return lgamma(fails + 0.5) + lgamma(passes + 0.5) - lgamma(fails + passes + 1) - 2 * lgamma(0.5)
 
 
-_BROKEN = 0.01
+_BROKEN_PLACE_CHANCE = 0.01
 """A place is assumed to be broken with this probability before its first run."""
 
 _ALL_FAIL_AT_PLACE, _ALL_PASS_AT_PLACE = 0.5, 0.25
@@ -113,7 +115,11 @@ def broken_places(
     while len(left := places - found) > 1 and len(found) - len(likeliest) < _EXTRA_PLACES:
         with_it = {place: log_evidence(found | {place}) for place in sorted(left)}
         found |= {max(with_it, key=lambda place: with_it[place])}
-        log_odds = max(with_it.values()) - before + len(found) * log(_BROKEN / (1 - _BROKEN))
+        log_odds = (
+            max(with_it.values())
+            - before
+            + len(found) * log(_BROKEN_PLACE_CHANCE / (1 - _BROKEN_PLACE_CHANCE))
+        )
         if log_odds > most:
             likeliest, most = found, log_odds
     return likeliest
@@ -128,14 +134,18 @@ def _log_own(outcomes: Iterable[Outcome]) -> float:
     return float(np.logaddexp(log(same) if same else -inf, other))
 
 
-# The probabilities before the first run. At Google four ranges in ten had no culprit (Henderson et al., Flake Aware
-# Culprit Finding, ICST 2023). Here most cases are not flaky, and both ends were seen to differ once before anyone asks.
 _NO_CULPRIT = 0.04
+"""Before the first run, no commit is to blame with this probability. At Google four ranges in ten had no culprit
+(Henderson et al., Flake Aware Culprit Finding, ICST 2023). Here most cases are not flaky, and both ends were seen to
+differ before anyone asks."""
 _ALL_PASS, _ALL_FAIL = 0.03, 0.1
-"""The probability that no run fails, though someone saw the bad end do so. The second is that each run fails, because a
-case or a machine is broken. With the first, a bad end that passes is waited for 24 runs; with 0.01 it would be 66."""
+"""With the first probability no run fails, though someone saw the bad end do so. The second is that each run fails,
+because a case or a machine is broken. With the first, a bad end that passes is waited for 24 runs; with 0.01 it would
+be 66."""
 _ENVIRONMENT = 0.002
-_IN_PLAY = 0.999
+"""Before the first run, the environment changed in between with this probability. A larger one would doubt each flaky
+end."""
+_SEARCHED_SHARE = 0.999
 """The commits that are left to be searched are the fewest that hold this share of the belief in commits."""
 
 
@@ -331,7 +341,7 @@ class Posterior:
             return self.skipped_commits
         commits = self.belief.commits
         among = np.zeros(len(commits), dtype=np.bool_)
-        among[[*credible_set(self.belief, _IN_PLAY * float(commits.sum()))]] = True
+        among[[*credible_set(self.belief, _SEARCHED_SHARE * float(commits.sum()))]] = True
         beyond = out_of_reach(self.graph, self._tried_commits, self.blamed_causes, among=among)
         return self.skipped_commits | frozenset(np.flatnonzero(beyond).tolist())
 

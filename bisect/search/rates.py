@@ -25,9 +25,13 @@ import numpy as np
 from .graph import Floats
 
 IMPOSSIBLE = -1e4
-"""A finite number in place of the logarithm of 0. Sums of it stay finite."""
+"""This finite number stands in place of the logarithm of 0. Sums of it stay finite."""
 _CULPRIT_OWN_FACTOR = 0.03
+"""A culprit's outcome, or its parent's, is its own this many times as often as another commit's. No search could find a
+culprit that hides."""
 _OWN_SHAPE = 0.2
+"""An outcome that is a commit's own has a Beta distribution of this shape b. At 0.2 it is mostly the same in each
+run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,14 +94,18 @@ def _beta_binomial(fails: float, passes: float, rate: float, concentration: floa
     )
 
 
-# Gauss-Chebyshev nodes: with this many, integrals over Beta(1/2, 1/2) are exact up to 127 runs of each kind.
 _NODES = 64
+"""Integrals use this number of Gauss-Chebyshev nodes. With 64, integrals over Beta(1/2, 1/2) are exact up to 127 runs
+of each kind."""
 _BOTH_DETERMINISTIC = 0.6
+"""That good commits never fail and bad ones always do has this prior weight."""
 _GOOD_NEVER_FAILS = 0.2
+"""That good commits never fail, and bad ones fail at an unknown rate, has this prior weight."""
 _BAD_ALWAYS_FAILS = 0.08
-"""The prior weights of three cases: rates 0 and 1; a = 0 with r unknown; r = 1 with a unknown. Otherwise both rates are
-unknown."""
+"""That bad commits always fail, and good ones at an unknown rate, has this prior weight. In the remaining case both
+rates are unknown."""
 _SELDOM_DETERMINISTIC = 0.2
+"""For runs that must not decide too early, a rate is 0 or 1 with this chance. A high one trusts the first runs."""
 _MODELS = (
     (OutcomeModel(), 0.9),
     (OutcomeModel(own=0.25), 0.08),
@@ -107,7 +115,7 @@ _MODELS = (
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """What is expected of runs: a joint distribution of a = P(fail | good) and r = P(fail | bad) on a grid.
+    """Holds what is expected of runs: a joint distribution of a = P(fail | good) and r = P(fail | bad) on a grid.
 
     It also holds how outcomes of one commit hang together, as models, each with its weight. good: values of a, shape
     [j]. bad: values of r, shape [k]. weight: their joint probability, shape [j, k].
@@ -169,7 +177,7 @@ class Rates:
 
 
 class Fit(NamedTuple):
-    """How rates explain counts, per row: log evidence, and the mean of each rate given the counts."""
+    """Says how rates explain counts, per row: log evidence, and the mean of each rate given the counts."""
 
     log_evidence: Floats
     good: Floats

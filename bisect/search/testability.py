@@ -19,7 +19,7 @@ from .graph import CommitGraph, Floats, Integers, Mask
 
 @dataclass(frozen=True)
 class Neighbours:
-    """For each commit the nearest tried ones before and after it: how far away, and whether each was skipped."""
+    """Says how far the nearest tried commits before and after each commit are, and whether each was skipped."""
 
     distance_before: Integers
     skipped_before: Mask
@@ -129,19 +129,21 @@ def _nearest(
     return found // 2, found % 2 == 0
 
 
-# The prior chances of three explanations. The line that the error points at tells which commits fail alike, or the
-# version of the file does. Otherwise the file is only where the error shows, and only nearness tells.
 _LINE, _VERSION, _NEARNESS = 0.55, 0.35, 0.1
+"""Three explanations have these prior chances. The line that the error points at tells which commits fail alike, or the
+version of the file does. Otherwise the file is only where the error shows, and only nearness tells."""
 _EXCEPTION = 0.03
 """A commit is an exception to what the line, or the version, tells of it with this chance."""
 
 _FILE_SHARES = (0.15, 0.35, 0.6)
+"""One of these shares of a file's versions may be untestable. Each is one model, and the runs decide between them."""
 _LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""This many neighbouring versions of a file may be untestable together. Each length is one model."""
 
 
 _STAYS_BROKEN = 0.97
-"""The chance that a commit fails with an error that the nearest tried ones before and after it fail with. An error that
-is fixed seldom comes back as it was."""
+"""A commit fails with this chance with an error that the nearest tried ones before and after it fail with. An error
+that is fixed seldom comes back as it was."""
 
 
 @dataclass(frozen=True)
@@ -256,15 +258,18 @@ def _nearness_explanations(graph: CommitGraph, tried: Mapping[int, bool]) -> Ite
         yield log(_NEARNESS / len(lines)) + evidence, 1 - model.testable_given_both(near)
 
 
-# The shares of untestable commits. The lengths of stretches, in commits, go from where stepping out of one pays to a
-# quarter of the range. Where few are enough, they double. No stretches at all are as likely as three lengths.
 _SHARES = (0.05, 0.15, 0.35)
+"""One of these shares of commits may be untestable. Each is one model, and the runs decide between them."""
 _SHORTEST, _MOST_LENGTHS = 8, 6
+"""The shortest stretch has the first number of commits, and the second bounds the number of lengths. Lengths
+go from where stepping out of a stretch pays to a quarter of the range. Where few are enough, they double."""
 _INDEPENDENT = 3.0
+"""Untestable commits that do not come in stretches have this prior weight. It is that of three lengths."""
 _MOST_CAUSES = 12
-# A commit is given up untried once its chance of being untestable reaches the first number, and the tried commits like
-# it reach the second.
-_GIVEN_UP, _TRIED = 0.95, 3
+"""At most this many causes of skips are followed, those met most often. Each costs time in every step."""
+_SKIP_CHANCE, _LEAST_TRIED = 0.95, 3
+"""A commit is given up untried once its chance of being untestable reaches the first number. As many tried commits as
+the second number must be like it."""
 
 
 def skip_probability(
@@ -300,9 +305,9 @@ def out_of_reach(
     seen = sum(
         bool(files) and skipped.get(commit, False) and among[commit] for commit, files in blamed.items()
     )
-    if seen < _TRIED:
+    if seen < _LEAST_TRIED:
         return np.zeros(len(graph), dtype=np.bool_)
-    return skip_probability(graph, skipped, blamed) >= _GIVEN_UP
+    return skip_probability(graph, skipped, blamed) >= _SKIP_CHANCE
 
 
 @lru_cache(maxsize=1)  # One choice asks up to three times.

@@ -72,7 +72,7 @@ def _names(tasks: TaskList, name_of: NameOf) -> dict[int, str | None]:
 
 
 class LastWriters:
-    """For each argument of each task, the last earlier task that wrote what the argument holds."""
+    """Finds for each argument of each task the last earlier task that wrote what the argument holds."""
 
     def __init__(self, tasks: TaskList) -> None:
         self._of: dict[tuple[int, int], int | None] = {}
@@ -180,7 +180,7 @@ def missing_dependencies(
 
 
 class DifferenceKind(Enum):
-    """In what two programs differ."""
+    """Says in what two programs differ."""
 
     PRESENCE = "presence"
     """Only one of the builds submits the task."""
@@ -207,12 +207,13 @@ class DifferenceKind(Enum):
 
     @property
     def is_order(self) -> bool:
-        """Whether the difference is about when tasks run and where values lie, and not about what a task is given."""
+        """Return whether the difference is about when tasks run and where values lie, and not about what a task is
+        given."""
         return self in _ORDER_KINDS
 
     @property
     def is_consequence(self) -> bool:
-        """Whether the difference is a consequence of others, where there are others.
+        """Return whether the difference is a consequence of others, where there are others.
 
         What a task holds, and what it waits for, follows from what tasks are given.
         """
@@ -247,7 +248,7 @@ class TaskDifference:
 
     @property
     def kernel(self) -> str:
-        """The names of the task's kernels."""
+        """Return the names of the task's kernels."""
         known = self.task or self.counterpart
         return "" if known is None else known.name
 

@@ -94,8 +94,8 @@ class ArgumentNames:
 
     @cached_property
     def _buffer_names(self) -> Mapping[int, Set[str]]:
-        """The names of each buffer. They come from tasks whose submit is known by the text, or by buffer names that are
-        known already."""
+        """Return the names of each buffer. They come from tasks whose submit is known by the text, or by buffer names
+        that are known already."""
         known: dict[int, set[str]] = {}
         while True:
             more = {
@@ -114,7 +114,7 @@ class ArgumentNames:
 
     @cached_property
     def _submits(self) -> Sequence[Sequence[Submit]]:
-        """The submits that may have made each task, by their text."""
+        """Return the submits that may have made each task, by their text."""
         return [find_submits(self.orchestration, task) for task in self.tasks.tasks]
 
     def _names(self, task: KernelTask, argument: int, known: Mapping[int, Set[str]]) -> Set[str]:

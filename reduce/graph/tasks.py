@@ -48,7 +48,7 @@ class KernelTask:
 
     @property
     def name(self) -> str:
-        """The names of its kernels."""
+        """Return the names of its kernels."""
         return "+".join(self.kernels)
 
 
@@ -73,17 +73,17 @@ class TaskList:
 
     @cached_property
     def tasks_by_id(self) -> dict[int, KernelTask]:
-        """The tasks by the runtime's id."""
+        """Return the tasks by the runtime's id."""
         return {task.task.task_id: task for task in self.tasks}
 
     @property
     def all_bytes(self) -> int:
-        """The size of a dump of everything."""
+        """Return the size of a dump of everything."""
         return sum(task.all_bytes for task in self.tasks)
 
     @cached_property
     def predecessors(self) -> tuple[frozenset[int], ...]:
-        """For each task, the ordinals of the earlier tasks whose results it reads, by the regions that both name.
+        """Return for each task the ordinals of the earlier tasks whose results it reads, by the regions that both name.
 
         Where regions do not tell, edges of the graph count. These are all edges in a graph without arguments. Otherwise
         they are the edges to the task that the runtime allocated a buffer for.
@@ -154,6 +154,8 @@ _MOST_PAIRS = 250_000
 """At most this many pairs of tasks are compared one by one. Larger stretches are matched by kernels and shapes alone.
 """
 _SAME_KERNEL_WEIGHT = 4.0
+"""Equal kernels weigh this much in a pair of tasks. Equal shapes and equal arguments weigh at most 1 each, so kernels
+decide."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +185,7 @@ def align(
     (`_match_renamed_kernels`), or the same shapes. `extra_keys` holds one more value per task of each build. The two
     tasks of an anchor must agree in it.
     """
-    renamed = _with_reference_names(failing.tasks, reference.tasks)
+    renamed = _rename_as_reference(failing.tasks, reference.tasks)
     failing_keys, reference_keys = (
         list(zip_longest(map(_anchor_key, tasks), extra))
         for tasks, extra in zip((renamed, reference.tasks), extra_keys, strict=True)
@@ -210,7 +212,7 @@ def align(
     )
 
 
-def _with_reference_names(
+def _rename_as_reference(
     failing: Sequence[KernelTask], reference: Sequence[KernelTask]
 ) -> Sequence[KernelTask]:
     """The failing build's tasks with the reference's kernel names.
@@ -335,7 +337,7 @@ def _shapes(task: KernelTask) -> list[tuple[int, ...] | None]:
 
 Mask = npt.NDArray[np.bool_]
 Bits = int
-"""A set of tasks in an eighth of a mask's memory: bit `t` is task `t`."""
+"""A set of tasks takes an eighth of a mask's memory: bit `t` is task `t`."""
 
 
 def bits_of(mask: Mask) -> Bits:
@@ -382,7 +384,7 @@ class Dag:
 
     @cached_property
     def ancestors(self) -> tuple[Bits, ...]:
-        """For each task, the tasks whose results reach it, and the task itself; n x n bits."""
+        """Return for each task the tasks whose results reach it, and the task itself; n x n bits."""
         reach: list[Bits] = []
         for task, above in enumerate(self.predecessors):
             bits = 1 << task
@@ -512,7 +514,7 @@ def predecessors_among(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
 
 
 class Hazard(Enum):
-    """What goes wrong if the two tasks run in the other order, or at once."""
+    """Says what goes wrong if the two tasks run in the other order, or at once."""
 
     READ_AFTER_WRITE = "read after write"
     WRITE_AFTER_READ = "write after read"

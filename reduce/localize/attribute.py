@@ -50,7 +50,7 @@ from .footprints import Examination, examine, harmful_first, representatives, wr
 
 
 class TaskClass(Enum):
-    """Where the error in a task's results comes from."""
+    """Says where the error in a task's results comes from."""
 
     INTRODUCED = "introduced"
     """Its kernel makes the error, on right inputs."""
@@ -90,7 +90,7 @@ class Distances:
 
     @property
     def factor(self) -> float | None:
-        """How many times the inputs' relative error the result's error is; None where the inputs are right."""
+        """Return how many times the inputs' relative error the result's error is; None where the inputs are right."""
         return self.out / self.inputs if 0 < self.inputs < math.inf else None
 
 
@@ -136,21 +136,21 @@ class DivergentTask:
     counterpart: KernelTask | None
     dumped: DumpPair
     exceeds_harness: bool
-    """Whether the error is over the case's own tolerance too, or that tolerance is not known."""
+    """Says whether the error is over the case's own tolerance too, or that tolerance is not known."""
 
     @property
     def actual(self) -> TaskValues:
-        """All values of the task in the run."""
+        """Return all values of the task in the run."""
         return values_of(self.dumped.actual, self.task)
 
     @property
     def expected_values(self) -> TaskValues:
-        """The known right values."""
+        """Return the known right values."""
         return self.dumped.expected.values_of(self.task.ordinal)
 
     @property
     def right_inputs(self) -> Mapping[int, TensorView] | None:
-        """All tensors that the task should have read; None where one of them is not known."""
+        """Return all tensors that the task should have read; None where one of them is not known."""
         return self.dumped.expected.inputs_of(self.task.ordinal)
 
 
@@ -197,7 +197,7 @@ class Attribution:
 
     @property
     def exceeds_floor(self) -> bool | None:
-        """Whether the error is larger than the floor; None where it was not measured.
+        """Return whether the error is larger than the floor; None where it was not measured.
 
         The floor is the effect of one unit in the last place of every input.
         """
@@ -220,8 +220,9 @@ class Attributor(Protocol):
 
 
 _MOST_TASKS = 16
+"""At most this many other tasks of the kernel are run, the nearest first, because each more costs time."""
 _MOST_BYTES = 64 << 20
-"""The nearest other tasks of the kernel are run: at most `_MOST_TASKS` of them, and at most this many bytes."""
+"""The tensors of these tasks take at most this many bytes."""
 _MAX_BUFFER_BYTES = 1 << 29
 """The buffers of these tasks take at most this many bytes. Each task has its own; those of a single task may be larger.
 """
@@ -404,6 +405,7 @@ def _patterns(actual: TensorView, expected: TensorView) -> tuple[Pattern, ...]:
 
 
 _SEED = 2026
+"""The perturbation has this seed. A fixed one makes the same input give the same answer again."""
 _LARGEST = {
     DType.FLOAT64: 0x7FEFFFFFFFFFFFFF,
     DType.FLOAT32: 0x7F7FFFFF,

@@ -45,7 +45,7 @@ class Intervention:
 
     @property
     def fails(self) -> bool:
-        """Whether outputs were compared, and are wrong."""
+        """Return whether outputs were compared, and are wrong."""
         return bool(self.failure)
 
 
@@ -67,7 +67,7 @@ class Cause:
 
 @dataclass(frozen=True, kw_only=True)
 class FailureExplanation:
-    """Why a build fails, as far as outputs tell.
+    """Says why a build fails, as far as outputs tell.
 
     `causes` are ranked by their effect, and `cleared` are changes that are no causes. `trials` are the builds
     that were run to find that. `identical` says that all sources are the same in both builds.
@@ -83,7 +83,7 @@ class FailureExplanation:
 
     @property
     def passes(self) -> bool:
-        """Whether there is nothing to explain."""
+        """Return whether there is nothing to explain."""
         return not self.failure
 
 
@@ -144,7 +144,7 @@ class Interventions:
     changes: BuildChanges
     schedule: str | None = None
     passes: int = 1
-    """How many times a build has to pass before it counts as one without the failure, which may be flaky."""
+    """Says how many times a build has to pass before it counts as one without the failure, which may be flaky."""
     trials: dict[frozenset[Change], Intervention] = field(
         default_factory=dict[frozenset[Change], Intervention]
     )
@@ -207,7 +207,7 @@ class Interventions:
     @property
     @abstractmethod
     def _failing_build(self) -> RecordedBuild | None:
-        """The failing build."""
+        """Return the failing build."""
 
     @abstractmethod
     def _effect(self, intervention: Intervention) -> float:
@@ -377,7 +377,7 @@ def _call(task: KernelTask) -> tuple[object, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalizationRequest:
-    """Which build fails, and what it is compared with.
+    """Says which build fails, and what it is compared with.
 
     Attributes:
         golden_data: the frozen inputs and outputs; by default those saved in the failing build.
@@ -404,7 +404,7 @@ class LocalizationRequest:
 
     @property
     def data(self) -> Path:
-        """The folder of the data to run on."""
+        """Return the folder of the data to run on."""
         return self.golden_data or self.failing / "data"
 
 
@@ -417,32 +417,32 @@ class JudgedRun(Protocol):
 
     @property
     def build(self) -> RecordedBuild:
-        """The build that was run."""
+        """Return the build that was run."""
         ...
 
     @property
     def judge(self) -> OutputJudge:
-        """The judge of which outputs are wrong."""
+        """Return the judge of which outputs are wrong."""
         ...
 
     @property
     def outputs(self) -> TensorFolder | None:
-        """What the run put out; None where the harness does not report outputs."""
+        """Return what the run put out; None where the harness does not report outputs."""
         ...
 
     @property
     def schedule(self) -> str | None:
-        """The schedule of the stack file that the build ran under."""
+        """Return the schedule of the stack file that the build ran under."""
         ...
 
     @property
     def may_be_of_both(self) -> bool:
-        """Whether the good build fails in this order too, or was not shown to pass."""
+        """Return whether the good build fails in this order too, or was not shown to pass."""
         ...
 
     @property
     def required_passes(self) -> int:
-        """How many times a build has to pass before it counts as one without the failure."""
+        """Return how many times a build has to pass before it counts as one without the failure."""
         ...
 
 

@@ -53,7 +53,7 @@ _MAX_DECLARATION_LINES = 4
 
 
 class ChangedPart(Enum):
-    """What a change is made to."""
+    """Says what a change is made to."""
 
     KERNEL = "kernel"
     """The source of one kernel, as a whole."""
@@ -110,7 +110,7 @@ class BuildChanges:
 
     @property
     def source_changes(self) -> tuple[Change, ...]:
-        """The changes of the builds themselves, without that of the runtime."""
+        """Return the changes of the builds themselves, without that of the runtime."""
         return tuple(change for change in self.changes if change.part is not ChangedPart.RUNTIME)
 
     def make(self, chosen: Collection[Change], folder: Path, schedule: str | None) -> RunnableBuild:
@@ -297,12 +297,12 @@ class TextChange:
 
     @property
     def new_lines(self) -> tuple[bytes, ...]:
-        """The new lines, which replace `was`."""
+        """Return the new lines, which replace `was`."""
         return tuple(line.text for line in self.now)
 
     @property
     def changes_code(self) -> bool:
-        """Whether more than comments and blanks differ."""
+        """Return whether more than comments and blanks differ."""
         return _code(self.was) != _code(self.new_lines)
 
     def lines(self) -> tuple[str, ...]:

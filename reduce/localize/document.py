@@ -59,14 +59,18 @@ from .localization_text import page
 from .reference import ExpectedValues
 
 _MOST_ROWS = 8
+"""The document names at most this many runs of rows or columns. A reader sees where a failure lies from a few."""
 _MOST_DIFFERENCES = 40
+"""The document holds at most this many differences of a cause. Unlike builds may differ in thousands of places."""
 _MOST_LINES = 12
+"""The document quotes at most this many lines of a difference between sources. The sources hold the rest."""
 _MOST_NAMED = 6
+"""A sentence names at most this many tasks or lines, so that it stays readable. It counts the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CauseInTasks:
-    """How the tasks of the build with one cause alone differ from the good build's tasks."""
+    """Says how the tasks of the build with one cause alone differ from the good build's tasks."""
 
     cause: Cause
     differences: tuple[TaskDifference, ...]
@@ -95,7 +99,7 @@ class CauseInTasks:
 
     @property
     def kernel(self) -> str | None:
-        """The kernel that is at fault, or the kernel of the first task that differs."""
+        """Return the kernel that is at fault, or the kernel of the first task that differs."""
         named = next((change.kernel for change in self.cause.changes if change.kernel), None)
         return named or next((difference.kernel for difference in self.differences), None)
 
@@ -402,6 +406,7 @@ def _number(value: float | bool | None) -> str:
 
 
 _FIRST_ROWS = 10
+"""The document lists this many of the first rows that differ. Their number is given beside them."""
 _HEAT_HEIGHT, _HEAT_WIDTH = 32, 48
 """A heat map has at most this many blocks in each direction, so that each of them can be seen on a page."""
 
@@ -532,7 +537,7 @@ def _finite(number: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EndingFindings:
-    """What was found about a build that crashes or does not compile.
+    """Holds what was found about a build that crashes or does not compile.
 
     `ended` says in one line how it ended, and `causes` are the changes that make the good build end so. `crashing` is
     the task that crashes, where one was found.
@@ -628,7 +633,7 @@ def add_cause_origin(generated: GeneratedSources | None, causes: Sequence[Cause]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchCost:
-    """What the search took until its answer; verdicts on tasks below it and trials of orders come on top."""
+    """Holds what the search took until its answer; verdicts on tasks below it and trials of orders come on top."""
 
     runs: int
     reference_runs: int
@@ -710,7 +715,7 @@ class Findings:
 
 @dataclass(frozen=True, kw_only=True)
 class StallFindings:
-    """What was found about a build that does not end, in further runs of it and one of the reference."""
+    """Holds what was found about a build that does not end, in further runs of it and one of the reference."""
 
     request: LocalizationRequest
     stall: Stall
@@ -767,7 +772,8 @@ def _unordered_tasks(edge: MissingEdge, expected: ExpectedValues) -> UnorderedTa
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedFindings:
-    """What was found about each of the causes, in their order; without causes, about the failing build as a whole.
+    """Holds what was found about each of the causes, in their order; without causes, about the failing build as a
+    whole.
 
     `explanation` is None where the harness does not report what a run puts out.
     """

@@ -272,6 +272,7 @@ _SUMMARY = re.compile(
     r"\[STALL [^\]]*\bidle_iterations=(?P<round>\d+)\] SUMMARY completed=(?P<completed>\d+)/(?P<total>\d+)"
 )
 _MAX_STALL_TASKS = 10_000
+"""At most this many open tasks of a diagnosis are kept. A log may be of any length, and memory is not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +300,7 @@ class StallLog:
 
     @property
     def stuck(self) -> tuple[OpenTask, ...]:
-        """The running tasks, the last one dispatched at the end; where none runs, those that wait."""
+        """Return the running tasks, the last one dispatched at the end; where none runs, those that wait."""
         return tuple(task for task in self.tasks if task.state == "RUNNING") or self.tasks
 
 
@@ -343,7 +344,9 @@ def _task(match: re.Match[str], line: str) -> OpenTask:
 
 
 _MOST_LINES = 1_000_000
+"""At most this many lines of a log are read, because a run that hangs may print without end."""
 RUNS_OF_A_STALL = 2
+"""A stalled build runs this many times more. One more run might stall at the same tasks by chance."""
 
 
 def examine_stall(failing: RunnableBuild, control: RunnableBuild | None) -> Steps[Stall]:

@@ -44,17 +44,17 @@ class WrongOutput:
 
     @property
     def elements(self) -> int:
-        """How many elements are wrong."""
+        """Return how many elements are wrong."""
         return int(np.count_nonzero(self.wrong))
 
     @property
     def row_length(self) -> int:
-        """The elements of a row: those along the last dimension."""
+        """Return the elements of a row: those along the last dimension."""
         return max(self.shape[-1] if self.shape else 1, 1)
 
     @property
     def rows(self) -> tuple[range, ...]:
-        """Runs of rows that have a wrong element. Rows count through all dimensions but the last."""
+        """Return the runs of rows that have a wrong element. Rows count through all dimensions but the last."""
         return stretches(np.any(self.wrong.reshape(-1, self.row_length), axis=1))
 
 
@@ -76,7 +76,7 @@ class WrongOutputs:
 
     @property
     def elements(self) -> int:
-        """How many elements are wrong in all outputs."""
+        """Return how many elements are wrong in all outputs."""
         return sum(output.elements for output in self.outputs.values())
 
     def share_in(self, other: WrongOutputs) -> float:

@@ -46,7 +46,7 @@ class Observations:
 
     @property
     def observed_tasks(self) -> Mask:
-        """Tasks that were observed."""
+        """Return tasks that were observed."""
         return self.clean | self.divergent
 
     def firsts(self) -> Mask:
@@ -154,8 +154,9 @@ def _tasks_to_separate(observations: Observations, suspects: Mask, budget: int) 
 
 
 _WORD = 16
+"""Sets of tasks are read in words of this many bits. A table of 2^16 entries counts the ones of each."""
 _ONES = np.array([number.bit_count() for number in range(1 << _WORD)], np.uint8)
-"""The number of ones in each word. Only numpy 2 and later count them."""
+"""Each word has this number of ones. Only numpy 2 and later count them."""
 
 
 class _Classes:
@@ -177,7 +178,7 @@ class _Classes:
         self._sizes = [int(np.count_nonzero(suspects))]
         above_probe = self._count_above(suspects)
         self.separated_pairs: Integers = above_probe * (self._sizes[0] - above_probe)
-        """For each probe, pairs of suspects of one class that its outcome would separate."""
+        """Counts for each probe the pairs of suspects of one class that its outcome would separate."""
 
     def split(self, task: int) -> None:
         """Cut every class into what is above a task and what is not."""
@@ -224,7 +225,7 @@ def _add_lowest(observations: Observations, region: Mask, budget: int, chosen: M
 
 @dataclass(frozen=True, kw_only=True)
 class FirstDivergences:
-    """What a search has found.
+    """Holds what a search has found.
 
     Attributes:
         divergent: the first divergent tasks, in submission order, as far as they were dumped with all their arguments.
@@ -243,7 +244,7 @@ class FirstDivergences:
 
     @property
     def ordinals(self) -> frozenset[int]:
-        """The ordinals of the first divergent tasks."""
+        """Return the ordinals of the first divergent tasks."""
         return frozenset(task.ordinal for task in (*(each.task for each in self.divergent), *self.not_shown))
 
     def only(self, ordinals: Set[int]) -> FirstDivergences:
@@ -271,12 +272,12 @@ class AttributedDivergences:
 
     @property
     def sign_of_zero_tasks(self) -> tuple[DivergentTask, ...]:
-        """The tasks that are off because of the sign of zeros that they read."""
+        """Return the tasks that are off because of the sign of zeros that they read."""
         return tuple(divergent for divergent, each in self.pairs if each.by_sign_of_zero)
 
     @property
     def is_rounding(self) -> bool:
-        """Whether all errors are within the case's own tolerance and within the floor (`Distances.floor`).
+        """Return whether all errors are within the case's own tolerance and within the floor (`Distances.floor`).
 
         The floor is the effect of one unit in the last place of the task's inputs.
         """
@@ -286,13 +287,13 @@ class AttributedDivergences:
 
     @property
     def makes_an_error(self) -> bool:
-        """Whether one of the tasks makes an error of its own."""
+        """Return whether one of the tasks makes an error of its own."""
         own = (TaskClass.INTRODUCED, TaskClass.INTERACTION)
         return any(each.task_class in own for each in self.attributions)
 
     @property
     def points_to_a_race(self) -> bool:
-        """Whether a task diverged only in some runs, or goes wrong in the run though it is right alone."""
+        """Return whether a task diverged only in some runs, or goes wrong in the run though it is right alone."""
         interaction = any(each.task_class is TaskClass.INTERACTION for each in self.attributions)
         return bool(self.first.vanished) or interaction
 
@@ -347,23 +348,23 @@ class ObservedTasks:
 
     @property
     def divergent(self) -> frozenset[int]:
-        """Tasks that were seen to diverge."""
+        """Return tasks that were seen to diverge."""
         return frozenset(self._ordinals(self._observations.divergent))
 
     @property
     def firsts(self) -> tuple[int, ...]:
-        """Divergent tasks whose predecessors are all clean."""
+        """Return divergent tasks whose predecessors are all clean."""
         return self._ordinals(self._observations.firsts())
 
     @property
     def downstream_divergent(self) -> tuple[KernelTask, ...]:
-        """Tasks that were seen to diverge and are not first ones, in submission order."""
+        """Return tasks that were seen to diverge and are not first ones, in submission order."""
         mask = self._observations.divergent & ~self._observations.firsts()
         return tuple(self._tasks.tasks[ordinal] for ordinal in self._ordinals(mask))
 
     @property
     def unvisited_tasks(self) -> tuple[KernelTask, ...]:
-        """Tasks that may hold a further first divergence and were not looked at."""
+        """Return tasks that may hold a further first divergence and were not looked at."""
         return tuple(
             self._tasks.tasks[ordinal] for ordinal in self._ordinals(self._observations.unexplained_tasks())
         )
@@ -374,7 +375,7 @@ class ObservedTasks:
 
 @dataclass(frozen=True, kw_only=True)
 class RunComparison:
-    """What one run has dumped, and what its tasks should have left."""
+    """Holds what one run has dumped, and what its tasks should have left."""
 
     tasks: TaskList
     """The tasks of the failing build."""
@@ -469,8 +470,8 @@ class DivergenceSearch:
 
     Attributes:
         budget: bytes of results that a run of either build may dump. One task alone may have more.
-        attempts: how many times the search is tried while nothing diverges, or while what diverged does not diverge in
-            the run that is to show it. A race spares some runs.
+        attempts: how many times the search is tried while nothing diverges. It also counts tries in which what
+            diverged does not diverge in the run that is to show it. A race spares some runs.
         schedule: the schedule of the stack file that the failing build runs under. None leaves that of its toolchain.
     """
 
@@ -501,7 +502,9 @@ class DivergenceSearch:
             self._start_from_outputs()
         while True:
             try:
-                divergences = yield from self._from_full_dump() if in_one_run else self._from_tagged_dumps()
+                divergences = (
+                    yield from self._search_full_dump() if in_one_run else self._search_tagged_dumps()
+                )
             except IncompleteDumpError as error:
                 yield from Tell(f"not all was dumped ({error}): tagging tasks instead")
                 in_one_run, self.everything = False, None
@@ -514,7 +517,7 @@ class DivergenceSearch:
 
     @property
     def downstream_divergent(self) -> tuple[KernelTask, ...]:
-        """Tasks of the failing build that were seen to diverge and are not first ones, in submission order."""
+        """Return tasks of the failing build that were seen to diverge and are not first ones, in submission order."""
         return self._tasks.downstream_divergent
 
     def show(self, ordinals: Sequence[int]) -> Steps[tuple[DivergentTask, ...]]:
@@ -547,7 +550,7 @@ class DivergenceSearch:
             yield from Tell(f"{why} in attempt {self._tried} of {self.attempts}")
         return self._tried < self.attempts
 
-    def _from_full_dump(self) -> Steps[FirstDivergences]:
+    def _search_full_dump(self) -> Steps[FirstDivergences]:
         """The answer from one run of each build.
 
         At the first try, this is the last run with everything, where there was one. Raises `IncompleteDumpError` where
@@ -568,7 +571,7 @@ class DivergenceSearch:
         self._note(self._tasks.compared, run)
         return self._divergences({ordinal: run.divergent(ordinal) for ordinal in self._tasks.firsts})
 
-    def _from_tagged_dumps(self) -> Steps[FirstDivergences]:
+    def _search_tagged_dumps(self) -> Steps[FirstDivergences]:
         """Search until the tasks before the first ones are clean in the very run that shows those diverging.
 
         Raises `UserError` where even a single task is not dumped whole.

@@ -196,11 +196,12 @@ def _bits(values: Storage) -> Storage:
 
 
 _MOST_OWNERS = 3
+"""A sentence names at most this many owners of memory and counts the rest, so that it stays readable."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who owns some memory: the other tasks whose tensors lie there, by their ordinals, and the words for it."""
+    """Says who owns some memory: the other tasks whose tensors lie there, by their ordinals, and the words for it."""
 
     tasks: tuple[int, ...]
     text: str
@@ -365,10 +366,13 @@ def nearest_argument(alone: IsolatedTask, buffer_number: int, positions: Positio
 
 
 _MOST_TENSORS = 24
+"""The tasks that are run at a time have at most this many tensors. A failed batch is halved, so a larger one costs
+more."""
 _MOST_BYTES = 64 << 20
 """The tasks that are run at a time take at most this many bytes."""
 
 _ATTEMPTS = 3
+"""A dump is tried this many times. A build that writes where it should not may crash in one run only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,7 +404,7 @@ class _Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """What an examination found; tasks that are in neither list touch nothing else."""
+    """Holds what an examination found; tasks that are in neither list touch nothing else."""
 
     found: list[TaskFootprint] = field(default_factory=list[TaskFootprint])
     not_examined: list[NotExamined] = field(default_factory=list[NotExamined])
@@ -588,7 +592,7 @@ def _batches(subjects: Sequence[_Subject]) -> Iterator[list[_Subject]]:
 
 @dataclass(frozen=True, kw_only=True)
 class FootprintRequest:
-    """Which build is examined, and how.
+    """Says which build is examined, and how.
 
     `golden_data` is by default the build's own. `timeout` is in seconds of a run.
     """
@@ -635,6 +639,7 @@ def _examine_build(request: FootprintRequest) -> Steps[Footprints]:
 
 
 _MOST_SHOWN = 8
+"""The terminal shows at most this many tasks that were not examined, and counts the rest."""
 
 
 def footprint_lines(footprint: TaskFootprint) -> Iterator[str]:
@@ -674,6 +679,7 @@ def print_footprints(footprints: Footprints, line: SummaryLines) -> None:
 
 
 _MOST_NAMED = 3
+"""A sentence names at most this many writers or writes, the most telling first."""
 
 
 def writers_into(found: Sequence[TaskFootprint], victim: KernelTask) -> str:

@@ -68,17 +68,19 @@ class FailingRun:
 
     @property
     def hides_a_failure(self) -> bool:
-        """Whether the build passes without a schedule, and fails under a schedule under which no reference does."""
+        """Return whether the build passes without a schedule, and fails under a schedule under which no reference
+        does."""
         return self.schedule is not None and bool(self.tried)
 
     @property
     def may_be_of_both(self) -> bool:
-        """Whether the good build fails in this order too, or was not shown to pass."""
+        """Return whether the good build fails in this order too, or was not shown to pass."""
         return self.in_turns is not None and self.in_turns.reference_may_fail
 
     @property
     def required_passes(self) -> int:
-        """How many times a build with some of the changes has to pass before it counts as one without the failure.
+        """Return how many times a build with some of the changes has to pass before it counts as one without the
+        failure.
 
         Once is enough where the failing build always failed.
         """

@@ -35,7 +35,9 @@ from ...store.vocabulary import percent, plural
 from ..graph.tasks import TaskList
 
 _MAX_ITEMS = 4
+"""The terminal shows at most this many causes, and this many outputs of a failure, so that they fit on a screen."""
 _MOST_LINES = 6
+"""The terminal shows at most this many lines of a cause. The document holds all of them."""
 
 
 def print_causes(divergence: Divergence, line: SummaryLines) -> None:
@@ -185,7 +187,7 @@ def _tolerance(failure: CaseFailure) -> str:
     return f"rtol={failure.rtol:g} atol={failure.atol:g}, {own}"
 
 
-_PLACE, _STYLE, _WHEN = "/*GRAPH*/null", "/*STYLE*/", "<!--WHEN-->"
+_PLACE, _STYLE, _TIME = "/*GRAPH*/null", "/*STYLE*/", "<!--WHEN-->"
 
 
 def page(tasks: TaskList, *, firsts: Set[int], seen: Mapping[int, float], compared: Container[int]) -> str:
@@ -198,7 +200,7 @@ def page(tasks: TaskList, *, firsts: Set[int], seen: Mapping[int, float], compar
         "<", "\\u003c"
     )
     generated = f"Generated {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    return template.replace(_STYLE, style()).replace(_WHEN, generated).replace(_PLACE, text)
+    return template.replace(_STYLE, style()).replace(_TIME, generated).replace(_PLACE, text)
 
 
 def graph(
@@ -257,7 +259,8 @@ def _error(error: float | None) -> float | None:
     return error if error is not None and math.isfinite(error) else None
 
 
-_SHOWN = 8
+_MOST_GROUPS = 8
+"""The terminal shows at most this many groups of first divergences, and this many positions in each."""
 
 
 def print_summary(divergence: Divergence, line: SummaryLines) -> None:
@@ -293,22 +296,22 @@ def _print_first_divergences(divergence: Divergence, line: SummaryLines) -> None
     for entry in divergence.first_divergent:
         key = entry.cause, entry.kernel, entry.argument, entry.task_class
         alike.setdefault(key, []).append(entry)
-    for group in line.first(list(alike.values()), _SHOWN):
+    for group in line.first(list(alike.values()), _MOST_GROUPS):
         _print_first(group[0], line)
         if others := group[1:]:
-            tasks = ", ".join(str(entry.position) for entry in line.first(others, _SHOWN))
-            more = _and_more(line.omitted_count(others, _SHOWN))
+            tasks = ", ".join(str(entry.position) for entry in line.first(others, _MOST_GROUPS))
+            more = _and_more(line.omitted_count(others, _MOST_GROUPS))
             line(f"  the same in {plural(len(others), 'more task')} of {group[0].kernel}: {tasks}{more}")
-    if left_out := line.omitted_count(list(alike), _SHOWN):
+    if left_out := line.omitted_count(list(alike), _MOST_GROUPS):
         line(f"... and {left_out} more kinds of divergent tensors, see divergence.json")
 
 
 def _print_orders(divergence: Divergence, line: SummaryLines) -> None:
     """Print which tasks do not wait for each other, and the results of trials of other orders."""
     new = [edge for edge in divergence.missing_edges if edge.ordered_in_reference is not False]
-    for edge in line.first(new, _SHOWN):
+    for edge in line.first(new, _MOST_GROUPS):
         line(f"missing edge: {_edge(edge)}", "bold yellow")
-    if left_out := line.omitted_count(new, _SHOWN):
+    if left_out := line.omitted_count(new, _MOST_GROUPS):
         line(f"... and {left_out} more missing edges, see divergence.json")
     if divergence.schedule is not None:
         line(
@@ -336,7 +339,7 @@ def _print_other_tasks(divergence: Divergence, line: SummaryLines) -> None:
         (divergence.unvisited, "not looked at, where a further first divergence may be"),
     ):
         if tasks:
-            names = ", ".join(line.first(sorted({task.kernel for task in tasks}), _SHOWN))
+            names = ", ".join(line.first(sorted({task.kernel for task in tasks}), _MOST_GROUPS))
             line(f"{plural(len(tasks), 'task')} {what}: {names}", "yellow")
 
 
@@ -364,7 +367,7 @@ def _print_stall(stall: Stall, line: SummaryLines) -> None:
         f"{stall.completed} of {plural(stall.total, 'task')} done",
         "bold red",
     )
-    for task in stall.tasks if line.whole else stall.tasks[-_SHOWN:]:
+    for task in stall.tasks if line.whole else stall.tasks[-_MOST_GROUPS:]:
         cores = f" on core {', '.join(map(str, task.cores))}" if task.cores else ""
         lines = ", ".join(map(str, task.orchestration_lines)) or "?"
         line(
@@ -412,8 +415,8 @@ def _print_generated(generated: GeneratedSources, line: SummaryLines) -> None:
     line(generated.verdict)
     changed = [*generated.differing, *generated.only_failing, *generated.only_reference]
     if changed:
-        shown = ", ".join(line.first(changed, _SHOWN))
-        line(f"the compiler made differently: {shown}{_and_more(line.omitted_count(changed, _SHOWN))}")
+        shown = ", ".join(line.first(changed, _MOST_GROUPS))
+        line(f"the compiler made differently: {shown}{_and_more(line.omitted_count(changed, _MOST_GROUPS))}")
     if generated.first_pass is not None:
         line(f"first pass that differs: {generated.first_pass.number:02} {generated.first_pass.name}")
         for text in generated.first_pass.diff.splitlines():

@@ -93,6 +93,7 @@ def passes_for_rate(rate: float) -> int:
 
 UNDER_LOAD = "under load"
 _REPEATS = 3
+"""Each order is run this many times at first. Only those that look decisive are run again to confirm them."""
 REPEATS_TO_CONFIRM = 4
 """This many fresh runs under each of two orders confirm that the order decides.
 
@@ -123,7 +124,7 @@ class OrderTrials:
     _first: dict[str, OrderTrial] = field(default_factory=dict[str, OrderTrial])
     """The first run under each schedule of the stack file."""
     _outputs: dict[str, TensorFolder] = field(default_factory=dict[str, TensorFolder])
-    """What that run put out."""
+    """Holds what that run put out."""
 
     @classmethod
     def from_build(

@@ -173,33 +173,33 @@ class ReferenceRuns:
 
     @property
     def all_bytes(self) -> int:
-        """Bytes of a dump of everything, in the build in which that is more."""
+        """Return the bytes of a dump of everything, in the build in which that is more."""
         return max(self.failing.tasks.all_bytes, self.reference.tasks.all_bytes)
 
     @property
     def outputs(self) -> TensorFolder | None:
-        """What the run that recorded the reference's graph put out."""
+        """Return what the run that recorded the reference's graph put out."""
         return self.reference.outputs
 
     @property
     def good(self) -> RecordedBuild | None:
-        """The reference, where it is another build."""
+        """Return the reference, where it is another build."""
         same = self.failing.build.resolve() == self.reference.build.resolve()
         return None if same else self.reference
 
     @property
     def runs(self) -> int:
-        """Runs of the reference so far."""
+        """Return the runs of the reference so far."""
         return self.reference.replayer.runs
 
     @property
     def unaligned(self) -> tuple[KernelTask, ...]:
-        """Tasks that only the failing build has."""
+        """Return tasks that only the failing build has."""
         return tuple(self.failing.tasks.tasks[ordinal] for ordinal in self.alignment.only_failing)
 
     @property
     def unaligned_reference(self) -> tuple[KernelTask, ...]:
-        """Tasks that only the reference has."""
+        """Return tasks that only the reference has."""
         return tuple(self.reference.tasks.tasks[ordinal] for ordinal in self.alignment.only_reference)
 
     def with_failing_build(self, failing: RecordedBuild) -> ReferenceRuns:
@@ -218,7 +218,7 @@ class ReferenceRuns:
 
     @cached_property
     def _unordered_pairs(self) -> Set[tuple[int | None, int | None]]:
-        """Pairs of the reference's ordinals that touch the same elements and do not wait for each other."""
+        """Return pairs of the reference's ordinals that touch the same elements and do not wait for each other."""
         return {(edge.before.ordinal, edge.after.ordinal) for edge in self.reference.missing_edges}
 
     def known_divergent(self, tolerance: Tolerance) -> Mapping[int, bool]:
@@ -262,19 +262,19 @@ class ReferenceRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class _BuildReference:
-    """What both references that are builds have in common: a build directory, and the toolchain that runs it."""
+    """Holds what both references that are builds have in common: a build directory, and the toolchain that runs it."""
 
     path: Path
     toolchain: Toolchain
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The build directory."""
+        """Return the build directory."""
         return (self.path,)
 
     @property
     def build(self) -> RunnableBuild:
-        """The build directory and its toolchain."""
+        """Return the build directory and its toolchain."""
         return RunnableBuild(path=self.path, toolchain=self.toolchain)
 
     def open(self, failing: RecordedBuild) -> Steps[ReferenceRuns]:
@@ -323,7 +323,7 @@ _Writes = Mapping[tuple[int, int], tuple[str, Region]]
 
 @dataclass(frozen=True, kw_only=True)
 class MatchedValues:
-    """What tasks should leave, by ordinal and argument index, as far as it is known.
+    """Holds what tasks should leave, by ordinal and argument index, as far as it is known.
 
     `not_compared` names the recorded tensors that say nothing about the tasks, with the reason.
     """
@@ -392,7 +392,7 @@ def _mismatch_reason(failing: RecordedBuild, name: str, value: TensorView, write
 
 @dataclass(frozen=True, kw_only=True)
 class KnownValues:
-    """What tasks should leave, by ordinal and argument index, as far as it is known.
+    """Holds what tasks should leave, by ordinal and argument index, as far as it is known.
 
     Only what no later task overwrites is known: a value says what a tensor holds in the end.
     """
@@ -436,12 +436,12 @@ class KnownValues:
 
     @property
     def all_bytes(self) -> int:
-        """Bytes of a dump of everything."""
+        """Return the bytes of a dump of everything."""
         return self.failing.tasks.all_bytes
 
     @property
     def outputs(self) -> TensorFolder:
-        """The golden outputs."""
+        """Return the golden outputs."""
         return GoldenData.open(self.failing.data).outputs
 
     def with_failing_build(self, failing: RecordedBuild) -> KnownValues:
@@ -537,16 +537,16 @@ class KnownValues:
 
 
 class Reference(Protocol):
-    """What the failing build is compared with, as it was asked for."""
+    """Holds what the failing build is compared with, as it was asked for."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Folders that belong to the reference: nothing is written there."""
+        """Return folders that belong to the reference: nothing is written there."""
         ...
 
     @property
     def build(self) -> RunnableBuild | None:
-        """The build that the reference runs; None where values are known without a run."""
+        """Return the build that the reference runs; None where values are known without a run."""
         ...
 
     def summarize(self, platform: str) -> ReferenceUsed:
@@ -564,7 +564,7 @@ class Reference(Protocol):
 
 
 class ExpectedValues(Protocol):
-    """What the tasks of a failing build should leave, as far as the reference tells."""
+    """Holds what the tasks of a failing build should leave, as far as the reference tells."""
 
     @property
     def compared(self) -> tuple[int, ...]:
@@ -573,47 +573,49 @@ class ExpectedValues(Protocol):
 
     @property
     def dag(self) -> Dag:
-        """The graph in which these tasks are searched: node `i` is the task `compared[i]`."""
+        """Return the graph in which these tasks are searched: node `i` is the task `compared[i]`."""
         ...
 
     @property
     def complete(self) -> bool:
-        """Whether everything that these tasks read and leave is known to the last bit. Any difference counts then."""
+        """Return whether everything that these tasks read and leave is known to the last bit. Any difference counts
+        then."""
         ...
 
     @property
     def all_bytes(self) -> int:
-        """Bytes of a dump of everything, in the build in which that is more."""
+        """Return the bytes of a dump of everything, in the build in which that is more."""
         ...
 
     @property
     def outputs(self) -> TensorFolder | None:
-        """What a run should put out; None where that is not known."""
+        """Return what a run should put out; None where that is not known."""
         ...
 
     @property
     def good(self) -> RecordedBuild | None:
-        """The recorded run of a good build; None where the reference is only values, or the failing build itself."""
+        """Return the recorded run of a good build; None where the reference is only values, or the failing build
+        itself."""
         ...
 
     @property
     def runs(self) -> int:
-        """Runs of the reference so far."""
+        """Return the runs of the reference so far."""
         ...
 
     @property
     def unaligned(self) -> tuple[KernelTask, ...]:
-        """Tasks of the failing build that have no counterpart."""
+        """Return tasks of the failing build that have no counterpart."""
         ...
 
     @property
     def unaligned_reference(self) -> tuple[KernelTask, ...]:
-        """Tasks of the reference that have no counterpart."""
+        """Return tasks of the reference that have no counterpart."""
         ...
 
     @property
     def not_compared(self) -> tuple[str, ...]:
-        """Values that say nothing about the failing build, and why."""
+        """Return values that say nothing about the failing build, and why."""
         ...
 
     def with_failing_build(self, failing: RecordedBuild) -> ExpectedValues:
@@ -652,7 +654,7 @@ class ExpectedValues(Protocol):
         ...
 
 
-_MATCHING = "matching the values that are known with the tasks"
+_MATCH_NOTICE = "matching the values that are known with the tasks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -664,7 +666,7 @@ class RecordedValues:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folder of the recorded tensors."""
+        """Return the folder of the recorded tensors."""
         return (self.folder,)
 
     def summarize(self, platform: str) -> ReferenceUsed:
@@ -673,7 +675,7 @@ class RecordedValues:
 
     def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
         """Match the tensors with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
-        yield from Tell(_MATCHING)
+        yield from Tell(_MATCH_NOTICE)
         return KnownValues.from_build(failing, TensorFolder.open(self.folder))
 
 
@@ -691,5 +693,5 @@ class GoldenOutputs:
 
     def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
         """Match the outputs with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
-        yield from Tell(_MATCHING)
+        yield from Tell(_MATCH_NOTICE)
         return KnownValues.from_build(failing, None)

@@ -148,7 +148,7 @@ def differs(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> b
 
 _NON_FINITE_ONLY = Tolerance(atol=math.inf)
 SIGN_ONLY_DISTANCE = math.ulp(0.0)
-"""The distance of tensors that differ only in the sign of zeros. It is above 0 and below any other distance."""
+"""Tensors that differ only in the sign of zeros have this distance. It is above 0 and below any other distance."""
 
 
 def distance(actual: TensorView, expected: TensorView, *, signed_zeros: bool = False) -> float:
@@ -296,7 +296,7 @@ def _may_be_copied(path: Path) -> bool:
 
 
 Stamps = Mapping[Path, int]
-"""The time at which each object was last written, in nanoseconds."""
+"""Each object has the time at which it was last written, in nanoseconds."""
 
 _INCLUDES_A_SOURCE = re.compile(rb'#\s*include\s*["<][^">]*\.(c|cc|cpp|cxx)[">]')
 _RUN_FOLDERS = ("data", "dfx_outputs")
@@ -428,7 +428,7 @@ def keep_processors_busy() -> Generator[None]:
 
 
 OUTPUTS = "outputs"
-"""The subfolder of a run's folder that holds the run's outputs, where they were saved."""
+"""This subfolder of a run's folder holds the run's outputs, where they were saved."""
 
 
 class FailedRunError(UserError):
@@ -438,7 +438,7 @@ class FailedRunError(UserError):
         super().__init__(message)
         kind, _, text = reason.partition(": ")
         self.lacks_module = family_of_exception(kind, text) is Family.IMPORT
-        """Whether the interpreter did not find a module."""
+        """Says whether the interpreter did not find a module."""
 
 
 class ReplayError(FailedRunError):
@@ -471,7 +471,7 @@ class Replay:
 
     @property
     def dumped_bytes(self) -> int:
-        """Bytes of all payloads."""
+        """Return the bytes of all payloads."""
         return 0 if self.dump is None else self.dump.payload_bytes
 
 
@@ -486,7 +486,7 @@ class FinishedRun:
 
     @property
     def log(self) -> Path:
-        """The file of what the run printed, compressed."""
+        """Return the file of what the run printed, compressed."""
         return self.folder / "run.log.gz"
 
     def lines(self) -> Iterator[str]:
@@ -496,14 +496,14 @@ class FinishedRun:
 
     @property
     def outputs(self) -> TensorFolder | None:
-        """The outputs of the run, where they were saved."""
+        """Return the outputs of the run, where they were saved."""
         folder = self.folder / OUTPUTS
         return TensorFolder.open(folder) if folder.is_dir() else None
 
     @property
     def reason(self) -> str:
-        """The line that decided the verdict. A traceback has its error at the end, so the last printed line is taken
-        then."""
+        """Return the line that decided the verdict. A traceback has its error at the end, so the last printed line is
+        taken then."""
         decided = next((line.text for line in self.classification.evidence if line.stream != "ending"), "")
         if decided and not decided.startswith("Traceback"):
             return decided
@@ -784,12 +784,12 @@ class RecordedBuild:
 
     @cached_property
     def missing_edges(self) -> tuple[MissingEdge, ...]:
-        """Pairs of tasks that touch the same elements and do not wait for each other."""
+        """Return pairs of tasks that touch the same elements and do not wait for each other."""
         return missing_edges(self.tasks)
 
     @cached_property
     def argument_names(self) -> ArgumentNames:
-        """What the orchestration calls the tensors of the tasks."""
+        """Return what the orchestration calls the tensors of the tasks."""
         return ArgumentNames(self.orchestration, self.tasks)
 
     def restore(self) -> None:

@@ -158,7 +158,7 @@ _GUARD = 4096
 """At least this many bytes lie behind each buffer. No task may access them, so that a task that does so is found."""
 
 _MAX_BUFFER_BYTES = 1 << 29
-"""Maximum bytes of the buffers of one task. Larger buffers are not recreated for a lone task."""
+"""The buffers of one task take at most this many bytes. Larger buffers are not recreated for a lone task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,12 +177,12 @@ class ParentBuffer:
 
     @property
     def elements(self) -> int:
-        """The number of elements, with the guards."""
+        """Return the number of elements, with the guards."""
         return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
-        """The number of bytes, with the guards."""
+        """Return the number of bytes, with the guards."""
         return self.elements * self.dtype.itemsize
 
 
@@ -260,7 +260,7 @@ class Placement:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all buffers, with their guards."""
+        """Return the bytes of all buffers, with their guards."""
         return sum(buffer.bytes for buffer in self.buffers)
 
     def with_front_guard(self) -> Placement:
@@ -619,7 +619,8 @@ class PreparedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class LoneResult:
-    """What one task left: its results, by argument index, and its flat buffers with all that lies around its tensors.
+    """Holds what one task left: its results, by argument index, and its flat buffers with all that lies around its
+    tensors.
 
     `left`, the buffers, is None if the harness does not give them.
     """

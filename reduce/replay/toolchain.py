@@ -30,6 +30,7 @@ from ...runner.stack import Stack, fill
 
 _FILE = "tolerance.json"
 _MAX_TOLERANCE_BYTES = 1 << 12
+"""A larger file of tolerances is not read. It holds two numbers, and a run under test may have written it."""
 
 
 def read_tolerance(outputs: Path) -> Tolerance | None:
@@ -216,14 +217,14 @@ class Toolchain:
 
     @property
     def preload_modules(self) -> tuple[str, ...]:
-        """Modules that are loaded before a run is forked. None on a board, because its driver may not survive a
+        """Return modules that are loaded before a run is forked. None on a board, because its driver may not survive a
         fork."""
         is_board = self.stack.platforms[self.platform].board
         return () if self.servers is None or self.servers.refused or is_board else self.stack.case.preload
 
     @property
     def without_fork_servers(self) -> Toolchain:
-        """The same toolchain without fork servers, so that each process is started anew."""
+        """Return the same toolchain without fork servers, so that each process is started anew."""
         return replace(self, servers=None)
 
     def start(self, command: Command) -> RunningCommand:
@@ -244,7 +245,8 @@ class Toolchain:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of runs: inherited ones, the stack's and its case's, then `variables`, then the schedule's."""
+        """Return the variables of runs: inherited ones, the stack's and its case's, then `variables`, then the
+        schedule's."""
         inherited = inherited_environment()
         inherited["PATH"] = f"{self.python.parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
         values = self._places(self.slot)
@@ -257,7 +259,7 @@ class Toolchain:
 
     @property
     def compile_settings(self) -> tuple[str, ...]:
-        """All that may make toolchains compile the same source differently. Schedules do not."""
+        """Return all that may make toolchains compile the same source differently. Schedules do not."""
         variables = {name: value for name, value in self.environment.items() if name not in self._knobs}
         repositories = [f"{name}={entry.path}" for name, entry in self.stack.repositories.items()]
         return (
@@ -267,7 +269,7 @@ class Toolchain:
 
     @property
     def settings(self) -> frozenset[str]:
-        """Names of all variables that runs do not inherit unchanged, because they are set or removed."""
+        """Return the names of all variables that runs do not inherit unchanged, because they are set or removed."""
         knobs = self._knobs if self.schedule is not None else frozenset[str]()
         return knobs | self._stack_variables.keys() | self.variables.keys()
 

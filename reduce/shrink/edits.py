@@ -135,18 +135,18 @@ class Subsets:
 
     @property
     def best(self) -> Candidate:
-        """The program with the smallest subset found interesting."""
+        """Return the program with the smallest subset found interesting."""
         return self.keep(self.state.best)
 
     @property
     def query(self) -> Query[Candidate] | None:
-        """The program with the subset that is asked next."""
+        """Return the program with the subset that is asked next."""
         query = self.state.query
         return None if query is None else Query(self.keep(query.candidate), query.runs)
 
     @property
     def chance(self) -> float:
-        """The chance that the subset is interesting."""
+        """Return the chance that the subset is interesting."""
         return self.state.chance
 
     def next_state(self, answer: Answer) -> Subsets:
@@ -182,7 +182,7 @@ class CollapseKernels:
 
 
 DroppedStatement = tuple[str, str, int]
-"""The kernel, the statement's text, and which occurrence of that text is meant."""
+"""A dropped statement is named by its kernel, its text, and which occurrence of that text is meant."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ class EditKind(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the kind on the screen."""
+        """Return the name of the kind on the screen."""
         ...
 
     def search(self, best: Candidate, *, rate: float, again: bool) -> MinimizerState[Candidate]:
@@ -333,6 +333,8 @@ def _plain_alternatives(name: str, best: Candidate) -> Sequence[Candidate]:
 
 
 _TILES = (8, 16, 32, 64)
+"""Tiles have these sizes, in elements. Shapes shrink to sizes with the same remainder, because faults often lie in the
+last tile."""
 
 
 @dataclass(frozen=True)
@@ -443,28 +445,28 @@ class BuildPair:
 
     @property
     def has_reference(self) -> bool:
-        """Whether there is a reference to run."""
+        """Return whether there is a reference to run."""
         return self.golden is None
 
     @cached_property
     def alignment(self) -> Alignment:
-        """Which tasks of the two builds correspond."""
+        """Return which tasks of the two builds correspond."""
         entries = _entries_used(self.failing.program), _entries_used(self.reference.program)
         return align(self.failing.tasks, self.reference.tasks, extra_keys=entries)
 
     @cached_property
     def both(self) -> ProgramPair:
-        """The programs of both builds, with one numbering of tasks and buffers."""
+        """Return the programs of both builds, with one numbering of tasks and buffers."""
         return align_programs(self.failing.program, self.reference.program, self.alignment)
 
     @property
     def missing(self) -> frozenset[int]:
-        """The tasks that the reference submits and the failing build does not."""
+        """Return the tasks that the reference submits and the failing build does not."""
         return self.both.missing
 
     @cached_property
     def tasks(self) -> Mapping[int, ProgramTask]:
-        """All tasks of the failing build, and the missing ones, by their numbers."""
+        """Return all tasks of the failing build, and the missing ones, by their numbers."""
         return {task.ordinal: task for task in self.both.failing.tasks}
 
     def describe_task(self, ordinal: int) -> str:
@@ -484,7 +486,7 @@ class BuildPair:
 
     @cached_property
     def divergent_tasks(self) -> tuple[int, ...]:
-        """The tasks that went wrong, in the order of the program.
+        """Return the tasks that went wrong, in the order of the program.
 
         They left something else than in the reference or, without one, a wrong output. A missing task counts if
         something else was found in place of its results.
@@ -549,7 +551,7 @@ class BuildPair:
 
     @property
     def first_wrong_task(self) -> int | None:
-        """The first of the tasks that went wrong that reads no result of another such task."""
+        """Return the first of the tasks that went wrong that reads no result of another such task."""
         wrong = set(self.divergent_tasks)
         return next((task for task in self.divergent_tasks if not self.predecessors(task) & wrong), None)
 
@@ -564,7 +566,7 @@ class BuildPair:
 
     @property
     def first_unfinished(self) -> int | None:
-        """The first task that did not end in the failing run although all its inputs were there."""
+        """Return the first task that did not end in the failing run although all its inputs were there."""
         open_tasks = [
             task.ordinal for task in self.failing.tasks.tasks if not self.failing.has_finished(task.ordinal)
         ]
@@ -583,7 +585,7 @@ class BuildPair:
 
     @cached_property
     def order(self) -> CandidateOrder:
-        """The order on the candidates that are made of the two programs."""
+        """Return the order on the candidates that are made of the two programs."""
         program = self.both.failing
         return CandidateOrder(
             tasks=tuple(TaskSize.from_task(program, self.tasks[task]) for task in range(len(self.tasks))),
@@ -591,7 +593,7 @@ class BuildPair:
 
     @property
     def blocks(self) -> dict[int, int]:
-        """Numbers of blocks by ordinal, for tasks that run in several blocks and in as many in the reference."""
+        """Return numbers of blocks by ordinal, for tasks that run in several blocks and in as many in the reference."""
         reference = {task.ordinal: task.blocks for task in self.both.reference.tasks}
         return {
             number: task.blocks
@@ -769,7 +771,7 @@ def edit_kinds(pair: BuildPair, first_wrong: int | None, differing: Sequence[str
 
 @dataclass(frozen=True)
 class EditSchedule:
-    """Which kind of edit searches next.
+    """Says which kind of edit searches next.
 
     The kinds take turns in their order, round after round. The schedule ends when each has searched the same best
     program without success. No single edit of any kind makes it smaller then. The memory answers what they ask a second
@@ -790,17 +792,17 @@ class EditSchedule:
 
     @property
     def is_done(self) -> bool:
-        """Whether all kinds have searched without success since the last success."""
+        """Return whether all kinds have searched without success since the last success."""
         return self.in_vain >= self.kinds
 
     @property
     def kind(self) -> int:
-        """The index of the kind whose turn it is."""
+        """Return the index of the kind whose turn it is."""
         return self.turns % self.kinds
 
     @property
     def is_repeat(self) -> bool:
-        """Whether that kind has searched before."""
+        """Return whether that kind has searched before."""
         return self.turns >= self.kinds
 
     def next_turn(self, *, better: bool) -> EditSchedule:

@@ -344,7 +344,7 @@ class Recording:
 
     @cached_property
     def program(self) -> Program:
-        """The program that the run submitted."""
+        """Return the program that the run submitted."""
         parts = self.copy.build()
         return extract(parts.orchestration(), parts.kernel_config(), self.tasks, self.dump, self.arguments)
 
@@ -379,7 +379,7 @@ class Attempt:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the run got to the comparison of its outputs."""
+        """Return whether the run got to the comparison of its outputs."""
         return self.verdict.traits.compares_outputs
 
 
@@ -395,7 +395,7 @@ class Recorder:
 
     @property
     def copy(self) -> WorkingCopy:
-        """The build's copy, which is made if it is not there."""
+        """Return the build's copy, which is made if it is not there."""
         path = self.folder / "build"
         if not path.exists():
             with create_folder(path) as partial:

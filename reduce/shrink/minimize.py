@@ -42,14 +42,14 @@ import numpy as np
 import numpy.typing as npt
 
 C = TypeVar("C", bound=Hashable)
-"""The type of a candidate: a subset of elements that are kept, or a reduced program."""
+"""A candidate is a subset of elements that are kept, or a reduced program."""
 
 Subset = frozenset[int]
-"""The elements that a candidate keeps, by their numbers."""
+"""A subset is the elements that a candidate keeps, by their numbers."""
 
 
 class Answer(Enum):
-    """What a run of a candidate showed.
+    """Says what a run of a candidate showed.
 
     INTERESTING is the failure looked for. With NOT the failure is gone, and SLIPPED is another failure. INVALID does
     not build or run, or cannot be judged.
@@ -106,7 +106,7 @@ class DependencyGraph:
 
     @cached_property
     def all_elements(self) -> Subset:
-        """The set of all elements."""
+        """Return the set of all elements."""
         return frozenset(range(len(self)))
 
     @cached_property
@@ -183,9 +183,10 @@ class Ancestors:
 
 
 MAX_PARTS = 16
-"""Maximum number of parts. A search that finds nothing costs at most 2 (2 + 4 + 8 + 16) tests with it."""
+"""A step tries at most this many parts. A search that finds nothing costs at most 2 (2 + 4 + 8 + 16) tests with it."""
 PARTS_IF_MONOTONE = 4
-"""Number of parts where no result so far shows that keeping more is worse. One round costs as many tests."""
+"""A search has this many parts where no result so far shows that keeping more is worse. One round costs as many
+tests."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +245,7 @@ class Chunks:
 
     @property
     def _candidate(self) -> Subset | None:
-        """The candidate of the current step. None if the step would leave nothing or everything."""
+        """Return the candidate of the current step. None if the step would leave nothing or everything."""
         elements = self._elements
         part = self.place % self.parts
         low, high = (len(elements) * end // self.parts for end in (part, part + 1))
@@ -268,7 +269,7 @@ class Chunks:
 
     @property
     def _next_part_count(self) -> int:
-        """Twice as many parts, up to one for each element."""
+        """Return twice as many parts, up to one for each element."""
         elements = len(self.best)
         return min(2 * self.parts, elements) if self.parts < elements else elements + 1
 
@@ -276,7 +277,7 @@ class Chunks:
 Floats = npt.NDArray[np.float64]
 
 CUT_ERROR = 0.05
-"""The chance that an unneeded element is kept when failures are rare. The sweep finds such elements."""
+"""An unneeded element is kept with this chance when failures are rare. The sweep finds such elements."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,7 +309,7 @@ class CutBisection:
 
     @cached_property
     def cut(self) -> int | None:
-        """How many of `open` to keep next. None if none can be dropped."""
+        """Return how many of `open` to keep next. None if none can be dropped."""
         last = len(self.open)
         if last == 0 or self.belief[last] >= 1 - CUT_ERROR:
             return None
@@ -336,7 +337,7 @@ class CutBisection:
 
     @property
     def chance(self) -> float:
-        """The chance that the last needed element is kept and the run then fails."""
+        """Return the chance that the last needed element is kept and the run then fails."""
         return self.rate * float(self.belief[: self.cut + 1].sum()) if self.cut is not None else 0.0
 
     def next_state(self, answer: Answer) -> CutBisection:
@@ -423,11 +424,13 @@ def _entropy(p: Floats) -> Floats:
 
 
 GROUP_COUNT = 4
+"""The suspects are split in this many groups. A larger number finds a lone task in smaller candidates but more runs."""
 MIN_SUSPECT_SHARE = 0.2
-"""The minimum share of suspects left. Below it, the search no longer assumes that a lone task is at fault."""
+"""At least this share of the suspects must be left. Below it, the search no longer assumes that a lone task is at
+fault."""
 
 Group = tuple[int, ...]
-"""Ends of chains. These elements are kept with their ancestors."""
+"""A group is the ends of chains. These elements are kept with their ancestors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,7 +467,7 @@ class LoneTask:
 
     @property
     def chance(self) -> float:
-        """The share of the suspects that is in the next group."""
+        """Return the share of the suspects that is in the next group."""
         query = self.query
         return len(query.candidate & self.suspects) / len(self.suspects) if query is not None else 0.0
 
@@ -539,17 +542,17 @@ class Cuts:
 
     @property
     def best(self) -> Subset:
-        """The smallest candidate of the current search."""
+        """Return the smallest candidate of the current search."""
         return self.state.best
 
     @property
     def query(self) -> Query[Subset] | None:
-        """What the current search asks next."""
+        """Return what the current search asks next."""
         return self.state.query
 
     @property
     def chance(self) -> float:
-        """The chance that the current search estimates."""
+        """Return the chance that the current search estimates."""
         return self.state.chance
 
     def next_state(self, answer: Answer) -> Cuts:
@@ -571,7 +574,7 @@ class Cuts:
 
 
 class Memory(Generic[C]):
-    """What all runs so far showed: answers by candidate and number of the run.
+    """Holds what all runs so far showed: answers by candidate and number of the run.
 
     A subset without elements is not interesting, and is never asked. Record the runs of an earlier session in it, and
     the search repeats none of them.
@@ -626,17 +629,18 @@ class MinimizerState(Protocol[C]):
 
     @property
     def best(self) -> C:
-        """The smallest candidate found interesting."""
+        """Return the smallest candidate found interesting."""
         ...
 
     @property
     def query(self) -> Query[C] | None:
-        """The question to ask. None at the end."""
+        """Return the question to ask. None at the end."""
         ...
 
     @property
     def chance(self) -> float:
-        """The estimated chance that the answer is INTERESTING. It orders speculation and never changes the result."""
+        """Return the estimated chance that the answer is INTERESTING. It orders speculation and never changes the
+        result."""
         ...
 
     def next_state(self, answer: Answer) -> MinimizerState[C]:
@@ -673,12 +677,12 @@ class Minimizer(Generic[C]):
 
     @property
     def best(self) -> C:
-        """The smallest candidate found interesting."""
+        """Return the smallest candidate found interesting."""
         return self._state.best
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to ask. Runs still under way have lost their value then."""
+        """Return whether nothing is left to ask. Runs still under way have lost their value then."""
         return self._state.query is None
 
     def ask(self, most: int) -> list[Trial[C]]:
@@ -878,17 +882,17 @@ class Phases:
 
     @property
     def best(self) -> Subset:
-        """The smallest candidate of the current phase."""
+        """Return the smallest candidate of the current phase."""
         return self.state.best
 
     @property
     def query(self) -> Query[Subset] | None:
-        """What the current phase asks next."""
+        """Return what the current phase asks next."""
         return self.state.query
 
     @property
     def chance(self) -> float:
-        """The chance that the current phase estimates."""
+        """Return the chance that the current phase estimates."""
         return self.state.chance
 
     def next_state(self, answer: Answer) -> Phases:
@@ -913,7 +917,7 @@ REJECTION_ERROR = 0.01
 
 
 CHUNK_ROUNDS = 2
-"""Number of rounds of larger steps, each followed by a sweep. A round repeats no test, because answers are
+"""This many rounds of larger steps are made, each followed by a sweep. A round repeats no test, because answers are
 remembered."""
 
 

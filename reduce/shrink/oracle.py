@@ -57,11 +57,10 @@ from .program import Array, Candidate, Cut, UnfitCutError
 from .program_text import CandidateBuild, orchestration_source, save, take_kernel
 
 MAX_ERROR_RATIO = 100.0
-"""The maximum ratio of two errors of one failure.
+"""Two errors of one failure have at most this ratio.
 
 A rounding error and the error that a case fails for differ by more: in float32 by 1e3 or more. Smaller shapes and plain
-data change an error by less.
-"""
+data change an error by less."""
 
 
 def is_similar_error(error: float, whole: Iterable[float]) -> bool:
@@ -88,7 +87,7 @@ class Failure(Protocol):
 
     @property
     def text(self) -> str:
-        """The name of the failure on the screen and in the result."""
+        """Return the name of the failure on the screen and in the result."""
         ...
 
     def outcome(self, ran: FinishedRun, made: CandidateBuild) -> Answer:
@@ -115,7 +114,7 @@ class WrongValues:
 
     @property
     def text(self) -> str:
-        """The name of the verdict."""
+        """Return the name of the verdict."""
         return "mismatch"
 
     def outcome(self, ran: FinishedRun, made: CandidateBuild) -> Answer:
@@ -199,7 +198,7 @@ class BrokenRun:
 
     @property
     def text(self) -> str:
-        """The verdict and its signature."""
+        """Return the verdict and its signature."""
         return f"{self.verdict.value} {self.signature}" if self.signature else self.verdict.value
 
     def outcome(self, ran: FinishedRun, made: CandidateBuild) -> Answer:
@@ -234,13 +233,13 @@ def _non_finite_marks(view: TensorView) -> frozenset[str]:
 
 
 _TIMEOUT_EXIT_CODE = 124
-"""The exit code of timeout(1) for a command that it stopped."""
+"""A command that timeout(1) stopped has this exit code."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedFailure:
-    """What identifies a failing run. `code` is the exit code as a shell sees it, and None allows any. Without patterns,
-    any text will do."""
+    """Holds what identifies a failing run. `code` is the exit code as a shell sees it, and None allows any. Without
+    patterns, any text will do."""
 
     code: int | None
     patterns: tuple[str, ...]
@@ -381,7 +380,8 @@ class KernelSwap:
 
     @cached_property
     def _wrong_outputs(self) -> dict[str, float]:
-        """The failing run's outputs that differ from the good one's by more than the tolerance, with their errors.
+        """Return the failing run's outputs that differ from the good one's by more than the tolerance, with their
+        errors.
 
         Where no tolerance is known, the outputs that are about as wrong as the worst one.
         """
@@ -596,7 +596,7 @@ class DifferentialOracle:
 
     @property
     def text(self) -> str:
-        """The name of the failure that is looked for, on the screen and in the result."""
+        """Return the name of the failure that is looked for, on the screen and in the result."""
         return self.failure.text
 
     def judge(self, candidate: Candidate, folder: Path) -> Answer:
@@ -635,6 +635,7 @@ SCRIPT_CONTRACT = (
     "0 interesting, 1 not, 125 cannot tell, 101 keep a copy but go on"
 )
 KEEP = 101
+"""A script says with this exit code that a copy of the candidate is kept and that the search goes on."""
 _OUTCOMES = {0: Answer.INTERESTING, 1: Answer.NOT, 125: Answer.INVALID, KEEP: Answer.NOT}
 
 
@@ -671,7 +672,7 @@ class Script:
 
     @property
     def text(self) -> str:
-        """The name of the failure that is looked for, on the screen and in the result."""
+        """Return the name of the failure that is looked for, on the screen and in the result."""
         return f"what {self.path.name} finds interesting"
 
     def judge(self, candidate: Candidate, folder: Path) -> Answer:

@@ -64,12 +64,12 @@ class Candidate:
 
     @property
     def needs_new_expected_values(self) -> bool:
-        """Whether the reference's outputs for these inputs have to be computed anew."""
+        """Return whether the reference's outputs for these inputs have to be computed anew."""
         return bool(self.extents or self.plain or self.statements or self.blocks)
 
     @property
     def key(self) -> str:
-        """The name of the candidate in the journal of tests."""
+        """Return the name of the candidate in the journal of tests."""
         parts = [",".join(map(str, self.tasks)), ",".join(self.collapsed)]
         if self.needs_new_expected_values:
             parts += [",".join(f"{before}={after}" for before, after in (*self.extents, *self.plain))]
@@ -80,7 +80,7 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """A name for folders that hold something of the candidate."""
+        """Return a name for folders that hold something of the candidate."""
         return hashlib.sha256(self.key.encode()).hexdigest()[:16]
 
 
@@ -131,7 +131,7 @@ class ProgramTask:
 
     @property
     def name(self) -> str:
-        """The names of its kernels, joined by `+`."""
+        """Return the names of its kernels, joined by `+`."""
         return "+".join(self.kernels)
 
 
@@ -181,7 +181,7 @@ class TrustedValues(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Deviations:
-    """How a failing build deviates from its reference.
+    """Says how a failing build deviates from its reference.
 
     moved: by task, where its results belong that it leaves in another place.
     extra: tasks that the reference does not submit.
@@ -246,12 +246,12 @@ class Cut:
 
     @property
     def bytes(self) -> int:
-        """The size of all tensors in bytes."""
+        """Return the size of all tensors in bytes."""
         return sum(math.prod(tensor.buffer.shape) * tensor.buffer.dtype.itemsize for tensor in self.tensors)
 
 
 _RECORDED_RANK = len(PlainValue)
-"""The rank of an input that holds its recorded values. The ranks of plain values are 0, 1, and so on, plainest
+"""An input that holds its recorded values has this rank. The ranks of plain values are 0, 1, and so on, plainest
 first."""
 
 
@@ -307,7 +307,7 @@ class CandidateOrder:
 
     @property
     def whole(self) -> Candidate:
-        """The whole program, from which nothing was taken."""
+        """Return the whole program, from which nothing was taken."""
         return Candidate(tuple(range(len(self.tasks))))
 
     def kernels(self, candidate: Candidate) -> frozenset[str]:
@@ -493,7 +493,7 @@ class ProgramPair:
 
     @cached_property
     def extra_tasks(self) -> frozenset[int]:
-        """The tasks that only the failing build submits."""
+        """Return the tasks that only the failing build submits."""
         return frozenset(task.ordinal for task in self.failing.tasks) - self.in_reference.keys()
 
     def is_same_place(self, task: ProgramTask, index: int) -> bool:
@@ -508,7 +508,7 @@ class ProgramPair:
 
     @cached_property
     def reshaped_tasks(self) -> frozenset[int]:
-        """The tasks that run the same kernels as in the reference on tensors of another shape."""
+        """Return the tasks that run the same kernels as in the reference on tensors of another shape."""
         return frozenset(
             task.ordinal
             for task in self._common_tasks
@@ -520,7 +520,7 @@ class ProgramPair:
 
     @cached_property
     def moved_results(self) -> Mapping[int, tuple[ProgramArgument, ...]]:
-        """Where results belong that a task leaves in another place than in the reference, by task.
+        """Return where results belong that a task leaves in another place than in the reference, by task.
 
         Each build may choose the buffer of a value, as long as its own tasks agree on it. A result has moved in two
         cases. Either it belongs into an argument of the case, or a task still reads the place where it is missing.
@@ -540,7 +540,7 @@ class ProgramPair:
 
     @cached_property
     def _common_tasks(self) -> list[ProgramTask]:
-        """The failing build's tasks that have a counterpart."""
+        """Return the failing build's tasks that have a counterpart."""
         return [task for task in self.failing.tasks if task.ordinal not in self.missing | self.extra_tasks]
 
     def _is_missed(self, result: ProgramArgument, following: Sequence[ProgramTask]) -> bool:
@@ -588,7 +588,7 @@ def align_programs(failing: Program, reference: Program, alignment: Alignment) -
         number = buffer_of[buffer.number]
         theirs[number] = replace(buffer, number=number, name=named[number].name)
     tasks = [_renumber(task, number_of[task.ordinal], buffer_of) for task in reference.tasks]
-    counterparts = {task.ordinal: _with_failing_dtypes(task, named) for task in tasks}
+    counterparts = {task.ordinal: _take_failing_dtypes(task, named) for task in tasks}
     return ProgramPair(
         failing=replace(
             failing, tasks=tuple(_insert_missing(failing, counterparts, missing)), buffers=tuple(named)
@@ -652,7 +652,7 @@ def _insert_missing(
     yield from waiting
 
 
-def _with_failing_dtypes(task: ProgramTask, buffers: list[Buffer]) -> ProgramTask:
+def _take_failing_dtypes(task: ProgramTask, buffers: list[Buffer]) -> ProgramTask:
     """The task with the element types that its buffers have in the failing build."""
     return replace(
         task,

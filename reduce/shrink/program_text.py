@@ -187,8 +187,8 @@ class Statement:
     needs: frozenset[int]
     in_block: bool
     stays: bool
-    """Whether it returns a value. A function that ends without doing so has undefined behaviour, and sometimes never
-    ends."""
+    """Says whether it returns a value. A function that ends without doing so has undefined behaviour, and sometimes
+    never ends."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class CandidateBuild:
 
     @property
     def arguments(self) -> tuple[EntryTensor, ...]:
-        """The arguments of its entry function."""
+        """Return the arguments of its entry function."""
         return entry_tensors(self.cut)
 
 

@@ -133,7 +133,8 @@ def schema_text() -> str:
 
 
 NO_STACK = 127
-"""The exit code of a `run.sh` without an interpreter or stack. A shell uses the same code for a missing command."""
+"""A `run.sh` without an interpreter or stack ends with this exit code. A shell uses the same code for a missing
+command."""
 
 
 def run_script_lines(toolchain: Toolchain, command: str, *, side: str) -> list[str]:
@@ -277,6 +278,7 @@ class CheckScript:
 
 
 _MAX_WORST_ROWS = 5
+"""A reproducer lists at most this many of the worst rows. A reader starts with one of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,7 +355,7 @@ class Reproducer:
 
     @property
     def result(self) -> Path:
-        """The newest complete version."""
+        """Return the newest complete version."""
         return self.output / "result"
 
     def write(self, candidate: Candidate) -> tuple[CandidateBuild, CandidateBuild | None]:

@@ -56,7 +56,7 @@ from .shrinker import MOST_RUNS, Gate, Shrinker
 
 _WORK = "work"
 JOURNAL = "tests.jsonl"
-"""The journal of all tests. A reduction that is continued repeats none of them."""
+"""This file is the journal of all tests. A reduction that is continued repeats none of them."""
 
 
 def open_output(output: Path, builds: Sequence[Path], options: Sequence[str], *, resume: bool) -> Path:
@@ -204,13 +204,13 @@ class PairRecorder:
 
     @property
     def _schedules(self) -> Sequence[str]:
-        """The further schedules under which the failing build is tried."""
+        """Return the further schedules under which the failing build is tried."""
         asked = self.failing_toolchain.schedule is not None
         return () if asked else tuple(self.failing_toolchain.stack.schedules)
 
     @property
     def _attempts_text(self) -> str:
-        """A description of the runs that were made."""
+        """Return a description of the runs that were made."""
         ordered = f", and one under each of {', '.join(self._schedules)}," if self._schedules else ""
         return f"{MOST_RUNS}{ordered}"
 
@@ -275,7 +275,7 @@ def _wrong_values_pair(pair: BuildPair, what: str) -> RecordedPair:
 
 @dataclass(frozen=True, kw_only=True)
 class ShrinkRequest:
-    """What a reduction is asked for.
+    """Holds what a reduction is asked for.
 
     `budget` limits the whole reduction with its recordings, and `timeout` limits one run, both in seconds. A budget of
     None is no limit. Without a `reference`, the golden data alone tell what is right. The reference may be the failing
@@ -421,8 +421,10 @@ def summarize(
 
 RESULT = "reduction.json"
 _MIN_TIMEOUT, _RUN_FACTOR = 60.0, 10
+"""A candidate has at least the first number of seconds, or the second times as long as the whole program usually takes.
+A longer run counts as a hang."""
 _MIN_VERIFY_RUNS = 4
-"""Minimum number of runs that verify a result, even if the whole program failed each time. A result that fails in only
+"""At least this many runs verify a result, even if the whole program failed each time. A result that fails in only
 three of ten runs passes at least once in them with a chance of 99 %."""
 
 
@@ -512,7 +514,7 @@ def _record(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
 
 @dataclass(frozen=True)
 class _Difference:
-    """How the two builds differ.
+    """Says how the two builds differ.
 
     `kernels` are the failing build's kernels whose sources differ in the reference. `elsewhere` says whether the builds
     differ in more than kernels and orchestration, or run in different toolchains.

@@ -78,7 +78,7 @@ class ScreenedSearch:
 
     @property
     def chance(self) -> float:
-        """The chance that the search estimates."""
+        """Return the chance that the search estimates."""
         return self.search.chance
 
     def next_state(self, answer: Answer) -> ScreenedSearch:
@@ -87,6 +87,8 @@ class ScreenedSearch:
 
 
 FIRST_RUNS, MOST_RUNS = 2, 8
+"""The whole program runs the first number of times, and up to the second one where it does not always fail. More runs
+would measure its rate more exactly than a search needs."""
 _COUNTERS = (
     "a test is one run of a smaller program: cached, where its outcome was known; invalid, where it could not be built "
     "or judged; another failure, where it fails, but not as the whole build"
@@ -122,17 +124,17 @@ class Shrinker:
 
     @property
     def best(self) -> Candidate:
-        """The smallest candidate accepted so far."""
+        """Return the smallest candidate accepted so far."""
         return self.gate.best
 
     @property
     def budget_spent(self) -> bool:
-        """Whether the budget is used up."""
+        """Return whether the budget is used up."""
         return self.seconds_left == 0
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds left of the budget. None without a budget."""
+        """Return the seconds left of the budget. None without a budget."""
         return None if self.budget is None else max(0.0, self.budget - (time.monotonic() - self._began))
 
     def baseline(self) -> tuple[int, int]:

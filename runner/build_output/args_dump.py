@@ -67,6 +67,8 @@ def format_task_id(task_id: int) -> str:
 
 
 MOST_DIMENSIONS = 16
+"""A tensor in a dump has at most this many dimensions. The runtime's own tensors have fewer, and a broken file claims
+any number."""
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Extents = Annotated[list[Int64], msgspec.Meta(max_length=MOST_DIMENSIONS)]
@@ -74,7 +76,7 @@ KernelIds = Annotated[list[Int64], msgspec.Meta(max_length=64)]
 
 
 class ArgumentRole(Enum):
-    """What the kernel's signature says it does with the argument. The task graph says how the task used it."""
+    """Says what the kernel's signature says it does with the argument. The task graph says how the task used it."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -82,21 +84,21 @@ class ArgumentRole(Enum):
 
 
 class DumpStage(Enum):
-    """When the value was recorded."""
+    """Says when the value was recorded."""
 
     BEFORE_DISPATCH = "before_dispatch"
     AFTER_COMPLETION = "after_completion"
 
 
 class ArgumentKind(Enum):
-    """Whether an argument is a tensor or a scalar."""
+    """Says whether an argument is a tensor or a scalar."""
 
     TENSOR = "tensor"
     SCALAR = "scalar"
 
 
 class Flaw(Enum):
-    """Why a record has no payload that may be compared."""
+    """Says why a record has no payload that may be compared."""
 
     TRUNCATED = "truncated: the tensor was larger than the dump's arena"
     OVERWRITTEN = "overwritten: the collector was slower than the device"
@@ -174,7 +176,7 @@ class Geometry:
 
     @property
     def itemsize(self) -> int:
-        """The bytes of one element; 0 for an unknown type."""
+        """Return the bytes of one element; 0 for an unknown type."""
         if self.narrow is not None:
             return 1
         return 0 if self.dtype is None else self.dtype.itemsize
@@ -227,7 +229,7 @@ class ArgRecord:
 
     @property
     def name(self) -> str:
-        """The record's name, such as `0x0000000100000002 arg 1 inout after_completion`."""
+        """Return the record's name, such as `0x0000000100000002 arg 1 inout after_completion`."""
         return f"{format_task_id(self.task_id)} arg {self.arg_index} {self.role.value} {self.stage.value}"
 
 
@@ -250,14 +252,14 @@ def scalar_value(record: JsonRecord) -> int | float | bool | None:
 
 
 FLAWS = (None, *Flaw)
-"""The flaws by their code in a column. Code 0 means that the record has no flaw."""
+"""Each flaw stands at its code in a column. Code 0 means that the record has no flaw."""
 
 Booleans = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Payloads:
-    """What the records say about their payloads, as columns. `geometry_numbers` index `geometries`."""
+    """Holds what the records say about their payloads, as columns. `geometry_numbers` index `geometries`."""
 
     geometries: Sequence[Geometry]
     geometry_numbers: npt.NDArray[np.int32]
@@ -302,10 +304,12 @@ def _column(payloads: Payloads, table: list[int]) -> npt.NDArray[np.int64]:
 
 
 MOST_BYTES = 2 * 2**30
-"""The largest manifest that is read, in bytes. It holds about six million records."""
+"""A larger manifest, in bytes, is not read. It holds about six million records."""
 
 _MOST_HEADER_BYTES = 2**20
+"""The part of a manifest before its records, and the part after them, take at most this many bytes."""
 _CHUNK_BYTES = 2**20
+"""Records are decoded from this many bytes at a time, so that a large manifest does not fill the memory."""
 
 _ARRAY = re.compile(rb'"(args|tensors)"\s*:\s*\[')
 _SEPARATOR = re.compile(rb"\s*+,")
@@ -315,7 +319,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class BinFormat(msgspec.Struct, frozen=True):
-    """How the manifest describes the format of the payload file."""
+    """Says how the manifest describes the format of the payload file."""
 
     type: str
     byte_order: str
@@ -439,6 +443,7 @@ _STAGES = tuple(DumpStage)
 _ROLE_CODES = {role: code for code, role in enumerate(_ROLES)}
 _STAGE_CODES = {stage: code for code, stage in enumerate(_STAGES)}
 _TRUNCATED, _OVERWRITTEN, _AMBIGUOUS, _SCALAR = 1, 2, 4, 8
+"""A column holds these marks of a record as bits of one number."""
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -651,7 +656,7 @@ _PAYLOADS = "the payloads of an argument dump"
 
 @dataclass(frozen=True, kw_only=True)
 class DumpHeader:
-    """What the runtime says about the dump as a whole.
+    """Holds what the runtime says about the dump as a whole.
 
     Attributes:
         level: 1 dumps tagged arguments, 2 all, 3 metadata of all and payloads of tagged ones; None where unwritten.

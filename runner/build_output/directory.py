@@ -101,13 +101,14 @@ class GoldenData:
 
 KERNEL_CONFIG_FILE = "kernel_config.py"
 MOST_CONFIG_BYTES = 2**20
+"""A larger list of kernels, in bytes, is not read. A real one takes some kilobytes."""
 
 T = TypeVar("T")
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str | int, Plain] | None"
 
 
 class Direction(Enum):
-    """What a kernel does with a tensor argument (`ArgDirection` in the runtime)."""
+    """Says what a kernel does with a tensor argument (`ArgDirection` in the runtime)."""
 
     IN = "IN"
     OUT = "OUT"
@@ -305,6 +306,7 @@ def _require_type(value: Literal, kind: type[T], where: str) -> T:
 
 
 MOST_NAME_MAP_BYTES = 4 * 2**20
+"""A larger name map, in bytes, is not read. Reading a larger file would only take memory."""
 
 
 class _JsonNameMap(msgspec.Struct):
@@ -340,6 +342,7 @@ class NameMap:
 
 
 MOST_PASS_BYTES = 64 * 2**20
+"""A larger dump of a compiler pass, in bytes, is not read. A dump is held as one text."""
 
 # This matches `00_frontend.py` and `07_after_InferTileMemorySpace.py`.
 _NAME = re.compile(r"(\d{1,6})_(?:after_)?([\w.-]+)\.(?:py|txt)\Z", re.ASCII)
@@ -381,7 +384,10 @@ class PassesDump:
 _DFX = ("dfx_outputs", ".")
 _DISTRIBUTED_META = "distributed_meta.json"
 _MOST_META_BYTES = 4 * 2**20
+"""A larger description of a distributed build, in bytes, is not read, because it becomes a tree of objects in
+memory."""
 MOST_SOURCE_BYTES = 16 * 2**20
+"""A larger source of a build, in bytes, is not read. It is held as a whole."""
 _read_object = json_reader(dict[str, object])
 
 
@@ -534,7 +540,9 @@ def _names(folder: Folder, place: str) -> list[str]:
 _GENERATED_PATHS = ("kernel_config.py", "orchestration", "kernels")
 _SUFFIXES = (".cpp", ".py", ".h")
 _MOST_BYTES = 16 * 2**20
+"""A larger generated source, in bytes, is not compared. Two of them are held at a time."""
 _DIFF_LINES = 40
+"""A difference between generated sources shows this many lines and counts the rest."""
 # Times of the build and addresses of the process that made it: they differ between any two builds.
 _VOLATILE_TEXT = re.compile(
     r"(?<!\d)\d{8}_\d{6}(?!\d)|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?|\bat 0x[0-9a-f]+"
@@ -564,7 +572,8 @@ class GeneratedDifference:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the compiler made the same of both. Then the fault is in the runtime, or in how it is called."""
+        """Return whether the compiler made the same of both. Then the fault is in the runtime, or in how it is
+        called."""
         return not (self.differing or self.only_failing or self.only_reference)
 
 

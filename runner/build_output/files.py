@@ -77,8 +77,10 @@ _HEAD_BYTES = 4096
 """`is_text` decides by this many bytes at the start of a file."""
 
 _CHUNK = 2**20
+"""Files are read and compared in pieces of this many bytes. Smaller ones cost calls, larger ones memory."""
 MOST_ENTRIES = 200_000
-"""The most files and folders below one folder. Links inside of it can make a few look like any number."""
+"""At most this many files and folders may lie below one folder. Links inside of it can make a few look like any
+number."""
 
 SAFETENSORS, NUMPY_ARRAY = "a safetensors file", "an array of numpy.save"
 _ZIP = "a zip archive"
@@ -104,7 +106,7 @@ def is_valid_path(path: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Why a file is not read: what was found in its place, and what to do about it."""
+    """Says why a file is not read: what was found in its place, and what to do about it."""
 
     found: str
     remedy: str = ""
@@ -112,7 +114,7 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """What lies below a folder, by path, in order.
+    """Holds what lies below a folder, by path, in order.
 
     Attributes:
         files: regular files inside the folder, links to such included.
@@ -374,7 +376,7 @@ def _too_large(path: Path, size: int, left: str) -> FileTooLargeError:
 
 
 MOST_COMPARED_BYTES = 2**32
-"""The most bytes of a file without tensors that are compared. A sparse file may claim any size."""
+"""At most this many bytes of a file without tensors are compared. A sparse file may claim any size."""
 
 
 def first_difference(one: Path, other: Path) -> int | None:
@@ -472,7 +474,9 @@ def json_reader(kind: type[Record]) -> Callable[[bytes], Record]:
 
 
 MOST_DEPTH = 64
+"""Expressions may nest this deep. Deeper ones would exhaust Python's stack, as a hostile file may intend."""
 _LARGEST_NUMBER = 2**63 - 1
+"""A larger integer is not read. Tables hold 64 bits with a sign."""
 
 
 class NotUnderstoodError(ValueError):

@@ -123,7 +123,7 @@ def root_name(expression: Node | None) -> str:
 
 
 class Usage(Enum):
-    """How a task is given an argument (`add_input` and so on)."""
+    """Says how a task is given an argument (`add_input` and so on)."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -133,7 +133,7 @@ class Usage(Enum):
 
 
 class BlockKind(Enum):
-    """What surrounds a statement. In a manual scope the runtime infers no dependencies.
+    """Says what surrounds a statement. In a manual scope the runtime infers no dependencies.
 
     A statement in a lambda runs when the lambda is called: any number of times, or never.
     """
@@ -156,7 +156,7 @@ class SubmitKind(Enum):
 
 
 class Origin(Enum):
-    """Where a tensor's name comes from."""
+    """Says where a tensor's name comes from."""
 
     ENTRY = "an argument of the orchestration"
     ALLOCATED = "a batch of allocations"
@@ -241,18 +241,18 @@ class Submit:
 
     @cached_property
     def tensor_arguments(self) -> tuple[Argument, ...]:
-        """The arguments that are tensors. Their order is the runtime's argument index."""
+        """Return the arguments that are tensors. Their order is the runtime's argument index."""
         return tuple(argument for argument in self.arguments if argument.usage is not Usage.SCALAR)
 
     @cached_property
     def call(self) -> Call:
-        """The kernels that the submit runs, and the uses of its tensors."""
+        """Return the kernels that the submit runs, and the uses of its tensors."""
         kernels = tuple(kernel.func_id for kernel in self.kernels if kernel.func_id != -1)
         return kernels, tuple(argument.usage for argument in self.tensor_arguments)
 
     @property
     def in_manual_scope(self) -> bool:
-        """Whether the innermost scope is manual."""
+        """Return whether the innermost scope is manual."""
         scopes = [b.kind for b in self.blocks if b.kind in (BlockKind.SCOPE, BlockKind.MANUAL_SCOPE)]
         return bool(scopes) and scopes[-1] is BlockKind.MANUAL_SCOPE
 
@@ -304,6 +304,7 @@ class ScalarBinding:
 
 
 NO_KERNEL = -1
+"""This id stands for no kernel, as the runtime's `INVALID_KERNEL_ID`."""
 
 
 @dataclass(frozen=True)
@@ -744,6 +745,7 @@ def _is_scope_guard(node: Node) -> bool:
 
 
 MOST_BYTES = 2 * 2**20
+"""A larger orchestration source, in bytes, is not read. It becomes a syntax tree, which takes many times its size."""
 ENTRY_FUNCTION = "aicpu_orchestration_entry"
 ENTRY_PREFIX = "ext_"
 """Generated code puts it before the names of entry arguments."""
@@ -820,17 +822,17 @@ class Orchestration:
 
     @property
     def entry_tensors(self) -> tuple[TensorName, ...]:
-        """The orchestration's tensor arguments under their names."""
+        """Return the orchestration's tensor arguments under their names."""
         return tuple(tensor for tensor in self.tensors if tensor.origin is Origin.ENTRY)
 
     @cached_property
     def tensors_by_name(self) -> Mapping[str, TensorName]:
-        """What each name was bound to last."""
+        """Return what each name was bound to last."""
         return {tensor.name: tensor for tensor in self.tensors}
 
     @cached_property
     def entry_names(self) -> Set[str]:
-        """The tensor arguments without `ENTRY_PREFIX`, as far as no other name is spelled like them."""
+        """Return the tensor arguments without `ENTRY_PREFIX`, as far as no other name is spelled like them."""
         spelled = Counter(tensor.name for tensor in self.tensors)
         plain = {tensor.name: tensor.name.removeprefix(ENTRY_PREFIX) for tensor in self.entry_tensors}
         return {
@@ -841,7 +843,7 @@ class Orchestration:
 
     @cached_property
     def submits_by_call(self) -> Mapping[Call, tuple[Submit, ...]]:
-        """The submits that run the same kernels on tensors of the same uses."""
+        """Return the submits that run the same kernels on tensors of the same uses."""
         found: dict[Call, list[Submit]] = {}
         for submit in self.submits:
             found.setdefault(submit.call, []).append(submit)
@@ -849,7 +851,7 @@ class Orchestration:
 
     @cached_property
     def straight_line_submits(self) -> tuple[Submit, ...]:
-        """The submits that run kernels, if all are in the entry function outside of loops, branches and lambdas.
+        """Return the submits that run kernels, if all are in the entry function outside of loops, branches and lambdas.
 
         Otherwise there are none.
         """

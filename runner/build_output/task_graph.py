@@ -26,7 +26,7 @@ from .files import Folder, MalformedFileError, json_reader
 
 
 class ArgumentType(Enum):
-    """How a task uses a tensor. The runtime allocates an OUTPUT; an OUTPUT_EXISTING was there before.
+    """Says how a task uses a tensor. The runtime allocates an OUTPUT; an OUTPUT_EXISTING was there before.
 
     The runtime writes UNKNOWN for a tensor that takes no part in dependencies (`add_no_dep`).
     """
@@ -39,17 +39,17 @@ class ArgumentType(Enum):
 
     @property
     def may_read(self) -> bool:
-        """Whether the task was declared to read it, or nothing was declared."""
+        """Return whether the task was declared to read it, or nothing was declared."""
         return self in (ArgumentType.INPUT, ArgumentType.INOUT, ArgumentType.UNKNOWN)
 
     @property
     def may_write(self) -> bool:
-        """Whether the task was declared to write it, or nothing was declared."""
+        """Return whether the task was declared to write it, or nothing was declared."""
         return self is not ArgumentType.INPUT
 
 
 class EdgeSource(Enum):
-    """Why one task waits for another: it was told to, the other made the buffer, or their regions overlap."""
+    """Says why one task waits for another: it was told to, the other made the buffer, or their regions overlap."""
 
     EXPLICIT = "explicit"
     CREATOR = "creator"
@@ -67,7 +67,8 @@ class Region:
 
     @property
     def bounds(self) -> range:
-        """The elements from the first one touched to the last one. Two regions with disjoint bounds do not overlap."""
+        """Return the elements from the first one touched to the last one. Two regions with disjoint bounds do not
+        overlap."""
         if 0 in self.shape:
             return range(self.start_offset, self.start_offset)
         reach = sum(stride * (extent - 1) for stride, extent in zip(self.strides, self.shape, strict=True))
@@ -109,7 +110,7 @@ class GraphTask:
 
     @property
     def runs_a_kernel(self) -> bool:
-        """Whether the task runs a kernel. Allocations and pure barriers run none. Unknown counts as True."""
+        """Return whether the task runs a kernel. Allocations and pure barriers run none. Unknown counts as True."""
         return self.kernels is None or any(kernel >= 0 for kernel in self.kernels)
 
 
@@ -345,7 +346,8 @@ def _dtype(spelling: str) -> DType | None:
 
 
 MOST_BYTES = 256 * 2**20
-"""The largest graph that is read, in bytes: about 600,000 edges. Reading takes up to ten times its size in memory."""
+"""A larger graph, in bytes, is not read: it has about 600,000 edges. Reading takes up to ten times its size in
+memory."""
 
 
 _read_graph = json_reader(JsonGraph)
@@ -388,7 +390,7 @@ class TaskGraph:
 
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
-        """The task ids, each after those it waits for, and in submission order where the edges allow it.
+        """Return the task ids, each after those it waits for, and in submission order where the edges allow it.
 
         Raises:
             ValueError: the edges form a cycle.

@@ -50,14 +50,15 @@ if TYPE_CHECKING:
 
 
 MOST_UNPACKED = 2**32
-"""The largest total of arrays that is unpacked from an archive, in bytes. A compressed array may be a thousand times
-its file.
-"""
+"""Arrays of at most this many bytes in total are unpacked from an archive. A compressed array may be a thousand times
+its file."""
 
 _MOST_HEADER = 10_000
+"""At most this many bytes of an array's header are read. It is numpy's own limit, against headers that claim any
+length."""
 _NUMPY = "an array saved by numpy.save"
 _MAX_ITEMSIZE = {"f": 8, "c": 16}
-"""The most bytes that a compared element may have, by numpy's kind of its type."""
+"""A compared element has at most this many bytes, by numpy's kind of its type."""
 _RESAVE_NUMPY = "save it again with numpy.save(path, array)"
 
 
@@ -253,15 +254,13 @@ def _size_error(path: Path, layout: _NumpyLayout, found: int) -> MalformedFileEr
 
 
 MOST_DIRECTORY_BYTES = 2**20
-"""The largest listing of an archive, and the largest pickle in it, that is read, in bytes. A tensor's take some
-hundred.
-"""
+"""A larger listing of an archive, or a larger pickle in it, in bytes, is not read. A tensor's take some hundred."""
 
 MOST_EXPANDED = 2**28
-"""The most elements of a tensor that has fewer in its storage. A few bytes can claim any number."""
+"""A tensor that has fewer elements in its storage has at most this many. A few bytes can claim any number."""
 
 MOST_READ_AT_ONCE = 2**16
-"""The bytes of a file that is never mapped, because reading it takes no longer."""
+"""A file of at most this many bytes is never mapped, because reading it takes no longer."""
 
 _TORCH = "one tensor saved by torch.save"
 _RESAVE_TORCH = "save the tensor again with torch.save(tensor, path)"
@@ -458,9 +457,10 @@ Scalar: TypeAlias = int | float | bool | str | None
 _PACKED_FLOAT4 = "float4_e2m1fn_x2"
 
 MOST_ENTRIES = 100_000
-"""The most tensors and values of one file. A list that holds itself many times has any number."""
+"""One file has at most this many tensors and values. A list that holds itself many times has any number."""
 
 _MOST_DEPTH = 16
+"""Lists and dictionaries of tensors may nest this deep. A list may hold itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ from ..stack import CaseFlags, Stack, literal
 from ..workspace.slot import describe_base
 from .case import CaseName
 
-_MISSING = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+_IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,14 @@ def _handles_missing_module(handler: ast.ExceptHandler) -> bool:
     """Return whether a handler continues without the module."""
     if handler.type is None:
         return True
-    return any(isinstance(node, ast.Name) and node.id in _MISSING for node in ast.walk(handler.type))
+    return any(isinstance(node, ast.Name) and node.id in _IMPORT_ERRORS for node in ast.walk(handler.type))
 
 
 _MOST_FILES = 400
+"""The check follows the imports of a case through at most this many files. It has to be quicker than a run."""
 _MODULE = (".py", ".pyi", ".so", ".pyx", ".pyd")
-_INSTALLED = ("", "python", "src")
-"""The folders of a repository whose packages a step installs as they are."""
+_SOURCE_FOLDERS = ("", "python", "src")
+"""A step installs the packages in these folders of a repository as they are."""
 _FIND_SCRIPT = """
 import importlib.util, json, site, sys
 names, folders = json.loads(sys.argv[1])
@@ -164,11 +165,12 @@ class CaseImports:
 
     @cached_property
     def _roots(self) -> list[tuple[str, str]]:
-        """Where modules of the repositories are found: on the stack's PYTHONPATH, or where they are installed from."""
+        """Return where modules of the repositories are found: on the stack's PYTHONPATH, or where they are installed
+        from."""
         given = self.stack.environment.variables.get("PYTHONPATH", "").split(os.pathsep)
         found = (re.fullmatch(r"\{(\w[\w-]*)\}/?(.*)", entry) for entry in given)
         named = [(each[1], each[2]) for each in found if each and each[1] in self.revisions]
-        return [*named, *((name, folder) for name in self.revisions for folder in _INSTALLED)]
+        return [*named, *((name, folder) for name in self.revisions for folder in _SOURCE_FOLDERS)]
 
     def _files(
         self, imported: ImportedName, here: str, path: str, roots: Sequence[tuple[str, str]]
@@ -199,7 +201,7 @@ class CaseImports:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """The names of files and folders that contain Python. A step may install any of them."""
+        """Return the names of files and folders that contain Python. A step may install any of them."""
         modules = [
             PurePosixPath(path)
             for repository in self.revisions
@@ -368,11 +370,11 @@ def _name(spelled: str, prefix: str, data: GoldenData, *, outputs: bool) -> str:
 
 
 REPLAY_CASE = Path(__file__).with_name("replay_case.py")
-"""The script that runs a build directory without the script from which it was compiled."""
+"""This script runs a build directory without the script from which it was compiled."""
 _SPECS = "specs.json"
 
 COMPILED = frozenset({".so", ".o", ".bin"})
-"""Suffixes of the files that runtimes compile from a build's sources."""
+"""Runtimes compile files with these suffixes from a build's sources."""
 _CACHES = frozenset({"cache", "build_cache"})
 _RUN_FOLDERS = frozenset({"data", "dfx_outputs"})
 
@@ -457,6 +459,8 @@ def add_harness(stack: Stack) -> Stack:
 
 
 _LONGEST_VALUE = 40
+"""A change of values is shown on one line up to this many characters each. Longer ones are only said to have
+changed."""
 
 Place = tuple[str, int]
 """A part's name, and its index among the parts of that name."""

@@ -3,10 +3,10 @@
     python replay_case.py -p PLATFORM -d DEVICE --specs SPECS.json [--outputs DIR] [--rtol R --atol A]
 
 SPECS.json lists the entry arguments in order: `{"kind": "tensor", "name", "dtype", "shape", "is_output", "has_input"}`
-or `{"kind": "scalar", "name", "dtype", "value"}`. The build directory, the data and what to dump are put into the call
-by `runner/shim.py`, under which this runs; with `--standalone` they are the folder that this file was copied to
-(`debug/` of a reduced build). Outputs are saved to DIR/<name>.pt where the harness takes comparators, which get to
-see them. Imports nothing of this package.
+or `{"kind": "scalar", "name", "dtype", "value"}`. This runs under `runner/shim.py`, which puts the build directory, the
+data and what to dump into the call. With `--standalone` they are the folder that this file was copied to (`debug/` of a
+reduced build). Outputs are saved to DIR/<name>.pt where the harness takes comparators, which get to see them. Imports
+nothing of this package.
 """
 
 from __future__ import annotations

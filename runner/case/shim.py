@@ -42,25 +42,26 @@ from pathlib import Path
 from typing import Any, cast
 
 SCHEMA_VERSION = 1
+"""The outcome's form has this version. A reader refuses a version that it does not know."""
 MAX_TEXT = 1 << 14
 """A text of the outcome has at most this many characters, so that a long message does not fill a store."""
 
 HARNESS = "golden"
 ENTRY_POINTS = ("run", "run_jit")
 COMPARISON = "validate_golden"
-"""The harness's function that compares outputs with expected outputs.
+"""This function of the harness compares outputs with expected outputs.
 
-Its first two parameters are these, by name; it also has `rtol` and `atol`.
-"""
+Its first two parameters are these, by name; it also has `rtol` and `atol`."""
 CHUNK = 1 << 20
 """This many elements are measured at once, so that large tensors need little further memory."""
 
 MAX_OUTPUTS = 64
+"""The outcome holds measures of at most this many outputs. A harness with more would fill a store."""
 RUNTIME_KEYS = {
     "dump_args": ("enable_dump_args", "enable_dump_tensor"),
     "dep_gen": ("enable_dep_gen",),
 }
-"""The spellings that a setting has had in the runtime configuration, newest first."""
+"""A setting has had these spellings in the runtime configuration, newest first."""
 
 
 # The process: a script of the user's runs as if this file were not there.
@@ -266,7 +267,7 @@ class HarnessFinder:
 
     def __init__(self, outcome: OutcomeFile, settings: dict[str, Any], *, is_watching: bool) -> None:
         self.is_watching = is_watching
-        """Whether calls are the case's. Calls of scripts that run before it stay unchanged."""
+        """Says whether calls are the case's. Calls of scripts that run before it stay unchanged."""
         self._outcome = outcome
         self._settings = settings
         self._thread = threading.local()
@@ -404,7 +405,7 @@ class Arguments:
 
     @property
     def are_validated(self) -> bool:
-        """Whether the call has something to compare its outputs with, and does more than compile."""
+        """Return whether the call has something to compare its outputs with, and does more than compile."""
         given = self.bound.arguments
         compile_only = given.get("compile_only") or getattr(given.get("config"), "compile_only", False)
         has_golden = given.get("golden_fn") is not None or given.get("golden_data") is not None

@@ -24,7 +24,7 @@ _NOT_NEGATIVE = click.FloatRange(min=0)
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """What to compare, what decides that values are equal, and what is shown."""
+    """Holds what to compare, what decides that values are equal, and what is shown."""
 
     paths: Annotated[tuple[Path, ...], argument(nargs=-1, required=True, type=_PATH)]
     rtol: Annotated[
@@ -183,10 +183,10 @@ def main(options: CompareOptions) -> None:
     """Compare ACTUAL with EXPECTED: files (.pt, .npy, .npz), golden folders, argument dumps or build directories.
 
     Folders are read to the bottom: each file is compared, or named with the reason why it is not. One line tells of
-    each record that differs, the first in execution order on top; -v tells more, and of two single tensors more is
-    always told. Without --rtol and --atol values must be equal in one type (NaN equals NaN); with one of them
+    each record that differs, the first in execution order on top. The option -v tells more, and of two single tensors
+    more is always told. Without --rtol and --atol values must be equal in one type (NaN equals NaN). With one of them
     torch.allclose decides (the other is 0, NaN equals nothing). With more than two PATHS the last is expected and the
-    others are runs of the same case: do they fail alike, or is it a race?
+    others are runs of the same case. Do they fail alike, or is it a race?
 
     Exit status: 0 all is equal, 1 something differs, 2 nothing differs but something was not compared.
     """

@@ -34,6 +34,7 @@ from .sources import Entry, Source, are_single, copy_names, open_sources, same_s
 from .statistics import Behaviour, IncomparableError, RunsReport, Tolerance, compare_runs
 
 EQUAL, DIFFERENT, UNREADABLE = 0, 1, 2
+"""These are the exit codes of a comparison, as its `--help` lists them."""
 
 
 def compare(options: CompareOptions) -> int:

@@ -43,6 +43,7 @@ from .statistics import (
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 _MOST_ROWS = 1000
+"""The JSON lists at most this many slices over tolerance. Their number is given beside them."""
 
 
 def comparison_json(remarks: Sequence[Remark], found: Sequence[ComparisonResult]) -> dict[str, Json]:
@@ -112,8 +113,9 @@ def to_json(value: object) -> Json:
 
 
 SHOWN_ROWS = 10
+"""The terminal shows at most this many rows and counts the rest, so that a comparison fits on a screen."""
 EXACT = Tolerance()
-"""The tolerance that holds where none is given."""
+"""This tolerance holds where none is given."""
 _SHADES = "·░▒▓█"
 _COLOURS = {Equality.EQUAL: "green", Equality.DIFFERENT: "red", Equality.UNKNOWN: "yellow"}
 

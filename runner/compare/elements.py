@@ -16,11 +16,11 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 
 BLOCK = 1024
-"""The number of elements of a block. It is small enough that a block's scratch arrays fit the first-level cache."""
+"""A block has this many elements. It is small enough that a block's scratch arrays fit the first-level cache."""
 
 
 class Arithmetic(IntEnum):
-    """How torch computes `|a - e|` and `atol + rtol * |e|` for an element type.
+    """Says how torch computes `|a - e|` and `atol + rtol * |e|` for an element type.
 
     Integers and bool are converted to float32. The 16-bit types compute in float32 and round after every operation.
     """
@@ -33,7 +33,7 @@ class Arithmetic(IntEnum):
 
 
 ACTUAL_NAN, ACTUAL_INF, EXPECTED_NAN, EXPECTED_INF = 1, 2, 4, 8
-"""The flags in `BlockScratch.wild`."""
+"""`BlockScratch.wild` holds these flags."""
 
 
 class Pair(NamedTuple):
@@ -122,7 +122,7 @@ def new_cells(rows: int, columns: int) -> Cells:
 
 
 THRESHOLDS = (1e-3, 3e-3, 5e-3, 1e-2, 3e-2, 5e-2)
-"""The error levels of pypto-lib's `error_distribution`."""
+"""Pypto-lib's `error_distribution` has these error levels."""
 
 PEAKS = ("error", "relative", "distance", "actual", "expected")
 SUMS = (
@@ -139,12 +139,13 @@ HISTOGRAMS = ("error", "relative", "distance", "expected")
 NON_FINITE_FLAGS = (ACTUAL_NAN, ACTUAL_INF, EXPECTED_NAN, EXPECTED_INF)
 
 BINS = 1 << 15
-"""The number of histogram bins: one for each value of the upper 15 bits below a float64's sign. There are sixteen
-between neighbouring powers of two.
-"""
+"""A histogram has this many bins: one for each value of the upper 15 bits below a float64's sign. There are sixteen
+between neighbouring powers of two."""
 
 HISTOGRAM_SHIFT = 48
+"""A float64's bits are shifted by this many places to get its bin. The sign and the upper 15 bits remain."""
 _INFINITE_BIN = 0x7FF0
+"""Infinity falls into this bin, because its exponent has all bits set. Higher bins hold NaN."""
 
 
 class Moments(NamedTuple):

@@ -26,10 +26,13 @@ from .elements import Array, new_block
 from .statistics import Tolerance, compile_tolerance, matrix_shape, read_pair, require_comparable
 
 NEAR_STEPS = 8
-"""The steps of the type by which noise may have moved a value. Values this near prove little."""
+"""Noise may have moved a value by this many steps of the type. Values this near prove little."""
 
-_SAMPLED = 1 << 13
+_SAMPLE_SIZE = 1 << 13
+"""At most this many places of a tensor are looked at where a sample is enough. A share in it has a standard error of
+0.6 % at most."""
 _ACCIDENT_SEED = 2026
+"""The sample has this seed. A fixed one makes the same tensors give the same answer again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +50,12 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """The size of the sample."""
+        """Return the size of the sample."""
         return int(self.counts.sum())
 
     @property
     def most_frequent(self) -> int:
-        """The value that occurs most often."""
+        """Return the value that occurs most often."""
         return int(self.values[self.counts.argmax()])
 
     def __call__(self, asked: Array) -> Array:
@@ -65,7 +68,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NullModel:
-    """What accident makes of the wrong elements: the values and errors of a sample, counted.
+    """Holds what accident makes of the wrong elements: the values and errors of a sample, counted.
 
     `at` are the sampled places, as indices into the wrong elements. `found` and `wanted` are the stored patterns of
     actual and expected there.
@@ -122,13 +125,14 @@ class NullModel:
 
     @property
     def collision_rate(self) -> float:
-        """How often two elements of the tensor hold one value."""
+        """Return how often two elements of the tensor hold one value."""
         rates = self.everywhere.counts / max(self.everywhere.total, 1)
         return float(np.sum(rates * rates))
 
     @property
     def one_way_rate(self) -> float:
-        """How often noise of a few steps goes one way: half the time, and always from zero or an end of the type.
+        """Return how often noise of a few steps goes one way: half the time, and always from zero or an end of the
+        type.
 
         Where one value alone is expected, noise may always go one way. Steps down from a power of two, for instance,
         are smaller than steps up.
@@ -162,18 +166,18 @@ def sample_places(total: int) -> Array:
 
     The distances between them vary, because a period in the data might match a fixed one.
     """
-    if total <= _SAMPLED:
+    if total <= _SAMPLE_SIZE:
         return np.arange(total)
-    inside = np.random.default_rng(_ACCIDENT_SEED).random(_SAMPLED)
-    return ((np.arange(_SAMPLED) + inside) * (total / _SAMPLED)).astype(np.int64)
+    inside = np.random.default_rng(_ACCIDENT_SEED).random(_SAMPLE_SIZE)
+    return ((np.arange(_SAMPLE_SIZE) + inside) * (total / _SAMPLE_SIZE)).astype(np.int64)
 
 
 def ulp_difference(dtype: DType, first: Array, second: Array) -> Array:
     """Return how many numbers of the type lie between two stored patterns, up counted positive; int64, and wrapping."""
-    return _to_ordinals(dtype, first) - _to_ordinals(dtype, second)
+    return _ordinals(dtype, first) - _ordinals(dtype, second)
 
 
-def _to_ordinals(dtype: DType, patterns: Array) -> Array:
+def _ordinals(dtype: DType, patterns: Array) -> Array:
     if not dtype.is_floating:
         return patterns.view(dtype.storage).astype(np.int64)
     top = np.uint64(1 << (8 * dtype.itemsize - 1))
@@ -214,7 +218,7 @@ class Pattern(Enum):
 
 
 PLACE_PATTERNS = frozenset({Pattern.TILE, Pattern.TAIL, Pattern.PERIODIC, Pattern.OUTLIER_CHANNEL})
-"""The patterns that say where elements are wrong. Most others say what stands there instead."""
+"""These patterns say where elements are wrong. Most others say what stands there instead."""
 
 NON_FINITE_PATTERNS = frozenset({Pattern.NON_FINITE_SPREAD, Pattern.WILD_AT_VALUES})
 """The patterns of those wrong elements that are NaN or Inf, whatever the other wrong elements are."""
@@ -230,18 +234,18 @@ class PatternMatch:
 
 
 PRIOR = 1e-3
-"""The odds of any one explanation before the data is seen. There are some thirty explanations, and most faults are none
-of them.
-"""
+"""Any one explanation has these odds before the data is seen. There are some thirty explanations, and most faults are
+none of them."""
 
 LEAST_CHANCE = 1e-4
-"""The least chance of an accident that is assumed. Values may agree for reasons that no null model knows."""
+"""The chance of an accident is assumed to be at least this. Values may agree for reasons that no null model knows."""
 
-_LEAST_WHOLE_AGREEMENT = (
-    0.95  # share of all elements that must agree, because a part that moved says nothing about the rest
-)
-_LEAST_MOVED = 0.25  # share of sampled wrong elements that must hold values of expected
-_MOST_LOG_ODDS = 700.0  # nats beyond which odds leave float64
+_LEAST_WHOLE_AGREEMENT = 0.95
+"""At least this share of all elements must agree, because a part that moved says nothing about the rest."""
+_LEAST_MOVED = 0.25
+"""At least this share of sampled wrong elements must hold values of expected, for a move to be looked for."""
+_MOST_LOG_ODDS = 700.0
+"""Log odds are cut off at this many nats. Beyond it, odds leave float64."""
 
 
 def share(fits: Array) -> float:
@@ -393,12 +397,13 @@ def _binades(dtype: DType, patterns: Array) -> Array:
 
 
 MAX_ELEMENTS = 1 << 21
-"""The most elements of a matrix that is looked at. Of a larger tensor it is a window of rows, from the first wrong one
-on.
-"""
+"""At most this many elements of a matrix are looked at. Of a larger tensor it is a window of rows, from the first wrong
+one on."""
 
 _ALIGNMENT = 128
+"""A window begins at a multiple of this many rows and columns, so that tiles and blocks stay whole in it."""
 _SEED = 2026
+"""The permutation has this seed. A fixed one makes the same tensors give the same answer again."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -430,17 +435,17 @@ class Scene:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return int(self.wrong.shape[0])
 
     @property
     def columns(self) -> int:
-        """The number of columns."""
+        """Return the number of columns."""
         return int(self.wrong.shape[1])
 
     @property
     def window_note(self) -> str:
-        """The words that say that only a part of the tensor was counted; empty where the matrix is all of it."""
+        """Return the words that say that only a part of the tensor was counted; empty where the matrix is all of it."""
         if not self.windowed:
             return ""
         rows = f"rows {self.top}:{self.top + self.rows} of {self.tensor_rows}"
@@ -449,39 +454,40 @@ class Scene:
 
     @cached_property
     def wrong_count(self) -> int:
-        """The number of wrong elements."""
+        """Return the number of wrong elements."""
         return int(np.count_nonzero(self.wrong))
 
     @cached_property
     def wrong_actual(self) -> Array:
-        """The actual values of the wrong elements, flat."""
+        """Return the actual values of the wrong elements, flat."""
         return self.actual[self.wrong]
 
     @cached_property
     def wrong_expected(self) -> Array:
-        """The expected values of the wrong elements, flat."""
+        """Return the expected values of the wrong elements, flat."""
         return self.expected[self.wrong]
 
     @cached_property
     def wrong_actual_bits(self) -> Array:
-        """The stored patterns of the wrong elements in actual, flat."""
+        """Return the stored patterns of the wrong elements in actual, flat."""
         return self.actual_bits[self.wrong]
 
     @cached_property
     def wrong_expected_bits(self) -> Array:
-        """The stored patterns of the wrong elements in expected, flat."""
+        """Return the stored patterns of the wrong elements in expected, flat."""
         return self.expected_bits[self.wrong]
 
     @cached_property
     def null_model(self) -> NullModel:
-        """The null model of values: how often the wrong elements agree with an explanation by accident."""
+        """Return the null model of values: how often the wrong elements agree with an explanation by accident."""
         return NullModel.from_wrong(
             self.dtype, self.wrong_actual_bits, self.wrong_expected_bits, self.expected_bits.ravel()
         )
 
     @cached_property
     def may_have_moved(self) -> bool:
-        """Whether wrong elements hold values of expected often enough for them to be right values at wrong places.
+        """Return whether wrong elements hold values of expected often enough for them to be right values at wrong
+        places.
 
         A match is reported if it explains half of the wrong elements. Of a sample, half as many are asked.
         """
@@ -490,7 +496,7 @@ class Scene:
 
     @cached_property
     def place_nats(self) -> float:
-        """The nats that the null model of places needs, in which wrong elements lie anywhere among those of like
+        """Return the nats that the null model of places needs, in which wrong elements lie anywhere among those of like
         values.
         """
         return null_place_nats(self.dtype, self.expected_bits, self.wrong)
@@ -511,7 +517,7 @@ class Scene:
 
     @cached_property
     def finite_wrong(self) -> tuple[Array, Array]:
-        """The actual and expected values, as float64, of wrong elements that are finite on both sides."""
+        """Return the actual and expected values, as float64, of wrong elements that are finite on both sides."""
         actual, expected = self.wrong_actual.astype(np.float64), self.wrong_expected.astype(np.float64)
         fine = np.isfinite(actual) & np.isfinite(expected)
         return actual[fine], expected[fine]

@@ -84,7 +84,7 @@ LEAST_CONFIDENCE = 0.5
 """A pattern is reported from this confidence on. Below it, chance is the better explanation."""
 
 _LEAST_IMPROVEMENT = 0.05
-"""The confidence by which a pattern must exceed a simpler one. With less it is no better explanation."""
+"""A pattern must exceed a simpler one by this confidence. With less it is no better explanation."""
 
 # The order is from the simple to the complex. Detectors without parameters or other tensors come before those with one,
 # and known operations before fitted ones. Of patterns that fit equally well the first is reported.
@@ -127,7 +127,8 @@ _MOVES = frozenset(
         detect_permuted_blocks,
     }
 )
-"""The detectors of right values at wrong places. They take most of the time, and need values of expected in actual."""
+"""These detectors find right values at wrong places. They take most of the time, and need values of expected in
+actual."""
 
 
 def recognize_patterns(
@@ -189,7 +190,7 @@ def _merge_nan_patterns(scene: Scene, found: list[PatternMatch]) -> list[Pattern
 
 
 HARNESS_TOLERANCE = Tolerance(rtol=1e-5, atol=1e-5, equal_nan=False)
-"""The tolerance by which the harness compares where a case says nothing."""
+"""The harness compares by this tolerance where a case says nothing."""
 
 MOST_MISMATCHES = 10
 """A judgement lists this many mismatches at most. Further ones are counted."""
@@ -429,14 +430,15 @@ Judge = Callable[[str, TensorView, TensorView], ComparatorVerdict]
 """A function of a tensor's name, actual and expected. It returns the verdict of one of the comparators above."""
 
 MAP_HEIGHT, MAP_WIDTH = 24, 64
+"""A map of errors has at most this many blocks in each direction, so that it fits into a terminal."""
 _UNKNOWN_FORMAT = "a file of unknown format"
 _MOST_NEIGHBOURS = 16
+"""This many tensors on each side in the listing may explain a wrong one. Buffers are reused soon, if at all."""
 _MOST_OTHER_BYTES = 2**30
-"""The most bytes of neighbouring tensors that are opened to explain one wrong tensor, the nearest first.
+"""At most this many bytes of neighbouring tensors are opened to explain one wrong tensor, the nearest first.
 
 Its buffer may still hold a neighbour's values, or it was computed from them. A limit is needed because a dump's tensors
-are read into memory.
-"""
+are read into memory."""
 
 
 class Equality(Enum):
@@ -480,7 +482,7 @@ class ComparisonResult:
 
     @property
     def label(self) -> str:
-        """The name that people read: the kernel first, then the name, or both names."""
+        """Return the name that people read: the kernel first, then the name, or both names."""
         name = f"{self.actual_name} against {self.name}" if self.actual_name else self.name
         return f"{self.kernel} {name}" if self.kernel else name
 
@@ -492,14 +494,14 @@ def is_divergent(difference: ComparisonResult) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """How to compare. Without `judge` a tensor is equal if no element is over `tolerance`."""
+    """Says how to compare. Without `judge` a tensor is equal if no element is over `tolerance`."""
 
     tolerance: Tolerance
     judge: Judge | None = None
 
     @property
     def is_exact(self) -> bool:
-        """Whether only the same values in the same type are equal."""
+        """Return whether only the same values in the same type are equal."""
         return self.judge is None and self.tolerance == Tolerance()
 
 
@@ -824,12 +826,14 @@ def _ratio_judge(choice: ComparatorOptions, tolerance: Tolerance) -> RatioAllClo
 
 
 _UNRELATED_COSINE = 0.5
+"""Inputs with a cosine up to this one are called unrelated. Slightly changed inputs have one near 1."""
 _MOSTLY_UNEQUAL = 0.9
+"""Inputs are called unrelated only where more than this share of their elements differs."""
 
 
 class Severity(Enum):
-    """How serious a remark is. After an `ERROR` the comparison says nothing about numerics; after a `WARNING` it may
-    not.
+    """Says how serious a remark is. After an `ERROR` the comparison says nothing about numerics; after a `WARNING` it
+    may not.
     """
 
     ERROR = "error"

@@ -47,7 +47,7 @@ SPACING = {
     DType.FLOAT16: 2.0**-10,
     DType.BFLOAT16: 2.0**-7,
 }
-"""The distance from 1 to the next larger number, by type."""
+"""Each type has this distance from 1 to the next larger number."""
 
 _LIMITS = {
     127.0: "int8",
@@ -254,7 +254,7 @@ def detect_flushed_denormals(scene: Scene) -> Iterator[PatternMatch]:
 
 
 class Mode(Enum):
-    """How a value between two numbers of a type is rounded."""
+    """Says how a value between two numbers of a type is rounded."""
 
     NEAREST_EVEN = "nearest, ties to even"
     NEAREST_AWAY = "nearest, ties away from zero"
@@ -277,7 +277,7 @@ FLOAT_GRIDS = (
     FloatGrid(name="float32", digits=24, lowest=-149, largest=float(np.finfo(np.float32).max)),
     FloatGrid(name="float64", digits=53, lowest=-1074, largest=float(np.finfo(np.float64).max)),
 )
-"""The types of tensors by their number of digits, few digits first."""
+"""Tensors have these types, ordered by their number of digits, few digits first."""
 
 NARROW_GRIDS = (
     FloatGrid(name="float8_e5m2", digits=3, lowest=-16, largest=57344.0),
@@ -286,11 +286,10 @@ NARROW_GRIDS = (
     FloatGrid(name="float8_e4m3, scaled", digits=4, lowest=-1074, largest=np.inf),
     FloatGrid(name="tf32", digits=11, lowest=-136, largest=float.fromhex("0x1.ffcp127")),
 )
-"""The types that values may pass through, though no tensor is stored in them.
+"""Values may pass through these types, though no tensor is stored in them.
 
 They are OCP's 8-bit floats (OFP8, 2023), also at a scale that is a power of two, and NVIDIA's TensorFloat-32 (2020).
-Beyond the largest OFP8 number hardware either saturates, or gives Inf or NaN.
-"""
+Beyond the largest OFP8 number hardware either saturates, or gives Inf or NaN."""
 
 
 def grid_step(grid: FloatGrid, size: Array | float) -> Array:
@@ -326,11 +325,17 @@ def is_on_grid(grid: FloatGrid, values: Array) -> Array:
 
 
 _GROUPS = (128, 64, 32)
+"""Groups of this many neighbouring columns may share a factor. Quantized types use such blocks."""
 _SAMPLED_LINES = 256
+"""At most this many wrong lines are looked at, spread over the tensor. A factor shows in a few."""
 _SAMPLED_LENGTH = 512
-_FEWEST_OF_LINE = 3  # the fewest wrong elements of a line, because the first one fixes its factor
-_LEAST_GROUP_GAIN = 0.01  # the confidence by which groups must exceed whole rows and columns
-_NEAR_ONE = 8  # units in the last place of 1 by which noise may move a factor
+"""At most this many elements of a line are looked at. They are enough to fix and to test one factor."""
+_FEWEST_OF_LINE = 3
+"""A line needs this many wrong elements, because the first one fixes its factor."""
+_LEAST_GROUP_GAIN = 0.01
+"""Groups must exceed whole rows and columns by this confidence. They have more factors to fit with."""
+_MOST_FACTOR_NOISE = 8
+"""Noise may move a factor by this many units in the last place of 1."""
 
 
 def detect_scaled_lines(scene: Scene) -> Iterator[PatternMatch]:
@@ -382,7 +387,9 @@ def _match_lines(
         return None
     a, e = np.where(usable, actual, 0.0), np.where(usable, expected, 0.0)
     factors = (a * e).sum(axis=1) / (e * e).sum(axis=1)
-    one = _NEAR_ONE * SPACING[scene.dtype] if scene.dtype.is_floating else 1.0 / np.abs(e).max(axis=1)
+    one = (
+        _MOST_FACTOR_NOISE * SPACING[scene.dtype] if scene.dtype.is_floating else 1.0 / np.abs(e).max(axis=1)
+    )
     other = np.abs(factors - 1.0) > one
 
     def fits(values: Array) -> Array:
@@ -404,13 +411,17 @@ def _match_lines(
     )
 
 
-_NEAR_ZERO = 4
+_LEVELS_NEAR_ZERO = 4
+"""The step is first measured between this many levels on each side of zero. The type rounds these least."""
 _SAMPLED_ROWS = 256
+"""At most this many wrong rows are tried for a scale of their own, spread over the tensor."""
 _INTEGER_TYPES = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32)
 _LEVELS_OF_INT8 = 256
+"""An int8 has this many values. More levels cannot have come through one."""
 # float16 has more digits than bfloat16, but less range: each is narrower than the other.
 _DIGITS = {DType.FLOAT64: 53, DType.FLOAT32: 24, DType.FLOAT16: 11, DType.BFLOAT16: 11}
 _MOST_NARROWINGS = 40
+"""At most this many conversions are tried for one type. The confidence pays for having had the choice."""
 
 Narrowing = Callable[[Array], Array]
 
@@ -539,8 +550,8 @@ def _evenly_spaced(dtype: DType, actual: Array, expected: Array) -> int:
     if not 4 <= levels.size <= _LEVELS_OF_INT8 or np.unique(e).size < 2 * levels.size:
         return 0
     # Levels near zero are rounded least by the type that holds them, so the step is measured there first.
-    low = max(int(np.searchsorted(levels, 0.0)) - _NEAR_ZERO, 0)
-    step = float(np.diff(levels[low : low + 2 * _NEAR_ZERO]).min())
+    low = max(int(np.searchsorted(levels, 0.0)) - _LEVELS_NEAR_ZERO, 0)
+    step = float(np.diff(levels[low : low + 2 * _LEVELS_NEAR_ZERO]).min())
     step = _fit_step(levels[np.abs(levels) <= 16.5 * step], step)
     step = _fit_step(levels, step)
     number = np.rint(levels / step)
@@ -567,6 +578,7 @@ def _own_unit(dtype: DType, size: Array) -> Array:
 
 
 _FEWEST = 8
+"""A rounding mode needs this many wrong elements. Fewer may lie on one side by chance."""
 
 
 def detect_rounding_mode(scene: Scene) -> Iterator[PatternMatch]:
@@ -627,8 +639,11 @@ def _steps(scene: Scene) -> tuple[Array, Array, Array] | None:
 
 
 _HEADS = (16, 32, 64, 128, 256)
-_LEAST_HEAD_GAIN = 0.01  # the confidence by which a larger head must exceed a smaller one
-_LEAST_ROTATION = 32  # steps of the type by which a pair must have moved, because less is rounding
+"""Attention heads of these sizes are tried for pairs half a head apart, as rotary embeddings make them."""
+_LEAST_HEAD_GAIN = 0.01
+"""A larger head must exceed a smaller one by this confidence. Multiples of a head fit as well as it does."""
+_LEAST_ROTATION = 32
+"""A pair must have moved by this many steps of its type, because less is rounding."""
 
 
 def detect_sign_pairs(scene: Scene) -> Iterator[PatternMatch]:

@@ -28,22 +28,25 @@ def style() -> str:
 
 
 BLOCK = 12
-"""The side of a block of the map, in pixels."""
+"""A block of the map has sides of this many pixels."""
 LEFT, TOP = 68, 40
-"""The place where the map begins, in pixels. The numbers of its axes stand left of it and above."""
+"""The map begins at this place, in pixels. The numbers of its axes stand left of it and above."""
 
 _SCALE_HEIGHT = 52
+"""The scale below the map takes this height, in pixels."""
 _SCALE_STEP = 92
+"""The entries of the scale stand this far apart, in pixels, so that their labels do not touch."""
 _SCALE = (0.0, 0.25, 1.0)
+"""The scale shows these shares of wrong elements: none, a quarter, and all."""
 _ROW_GAP, _COLUMN_GAP = 36, 72
-"""The least distance of two numbers of an axis, in pixels."""
+"""Two numbers of an axis are at least this far apart, in pixels."""
 _FAINTEST = 0.18
-"""The least opacity of a wrong block. A block with a single wrong element has to be visible."""
+"""A wrong block has at least this opacity. A block with a single wrong element has to be visible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeatPicture:
-    """Where a matrix is wrong, by blocks of `row_step` x `column_step` elements.
+    """Says where a matrix is wrong, by blocks of `row_step` x `column_step` elements.
 
     `share` and `wild` have one entry a block, row by row. `share` is the share of wrong elements (0 to 1), and `wild`
     the number of pairs that hold NaN or Inf. `error` has the largest errors where they are known.
@@ -59,12 +62,12 @@ class HeatPicture:
 
     @property
     def height(self) -> int:
-        """The number of block rows."""
+        """Return the number of block rows."""
         return len(self.share)
 
     @property
     def width(self) -> int:
-        """The number of block columns."""
+        """Return the number of block columns."""
         return len(self.share[0]) if self.share else 0
 
     def ticks(self, *, down: bool) -> list[tuple[int, int]]:

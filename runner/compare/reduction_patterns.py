@@ -31,9 +31,13 @@ from .numeric_patterns import FLOAT_GRIDS, SPACING, Mode, grid_step, is_on_grid,
 from .statistics import matrix_shape
 
 _FEWEST = 8
+"""A pattern of rounding needs this many wrong elements. Fewer may look like anything by chance."""
 _EVEN_ODDS = 0.5
-_NEAR = 64  # steps of the shorter type by which a long sum may be off
-_FEW = 8  # units in the last place by which the order of a sum may change it
+"""Another order is reported with this confidence at best, because any rounding may make such errors."""
+_MOST_STEPS = 64
+"""A long sum may be off by this many steps of the shorter type."""
+_MOST_UNITS = 8
+"""The order of a sum may change it by this many units in the last place."""
 
 
 def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
@@ -48,7 +52,7 @@ def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
             continue
         lies, chance = is_on_grid(grid, actual), share(is_on_grid(grid, expected))
         steps = np.abs(actual - expected) / grid_step(grid, np.maximum(np.abs(expected), _typical(expected)))
-        near = lies & (steps <= _NEAR)
+        near = lies & (steps <= _MOST_STEPS)
         if (
             share(actual == round_to_grid(grid, expected, Mode.NEAREST_EVEN)) > 0.9
             or share(steps[lies] > 1) < 0.05
@@ -80,14 +84,14 @@ def detect_other_order(scene: Scene) -> Iterator[PatternMatch]:
     own = next(grid for grid in FLOAT_GRIDS if grid.name == scene.dtype.value)
     magnitude = np.maximum(np.abs(expected), _typical(scene.expected.astype(np.float64)))
     steps = np.abs(actual - expected) / grid_step(own, magnitude)
-    hits = int(np.count_nonzero(steps <= _FEW))
+    hits = int(np.count_nonzero(steps <= _MOST_UNITS))
     up = share(actual > expected)
     balance = max(1.0 - 4.0 * abs(up - 0.5), 0.0)
     sure = confidence(hits=hits, total=scene.wrong_count, chance=0.0) * balance
     yield PatternMatch(
         pattern=Pattern.OTHER_ORDER,
         confidence=_EVEN_ODDS if sure >= _EVEN_ODDS else 0.0,
-        evidence=f"{hits} of {scene.wrong_count} wrong elements are within {_FEW} units in the last place "
+        evidence=f"{hits} of {scene.wrong_count} wrong elements are within {_MOST_UNITS} units in the last place "
         f"({own.name}, at the tensor's usual magnitude), {up:.0%} of them upwards",
     )
 
@@ -101,19 +105,23 @@ def _typical(values: Array) -> float:
     return largest * float(np.sqrt(np.mean((finite / largest) ** 2))) if largest else 0.0
 
 
-_SAMPLED = 64
+_SAMPLE_SIZE = 64
+"""At most this many wrong elements are summed anew. Each takes all terms of its sum."""
 _MOST_ELEMENTS = 1 << 24
+"""Operands with more elements are left out. They are held as float64, at 8 bytes an element."""
 _MOST_PAIRS = 32
-_EXPLAINED = 0.9  # share of the expected elements that the operands must produce
+"""At most this many ways to get the sums from the operands are tried. Pairs grow with the square of the operands."""
+_LEAST_EXPLAINED = 0.9
+"""The operands must produce this share of the expected elements. Otherwise the sums are of something else."""
 
 Terms = Callable[[Array, Array], Array]
-"""A function that returns the terms of the sums at some rows and columns, with shape (places, terms of one)."""
+"""Such a function returns the terms of the sums at some rows and columns, with shape (places, terms of one)."""
 
 
 def detect_lost_tail(scene: Scene) -> Iterator[PatternMatch]:
     """Find the expected sums without their last terms, where operands that produce these terms are known."""
     at = np.flatnonzero(scene.wrong)
-    at = at[np.linspace(0, at.size - 1, min(at.size, _SAMPLED)).astype(int)]
+    at = at[np.linspace(0, at.size - 1, min(at.size, _SAMPLE_SIZE)).astype(int)]
     expected = scene.expected.ravel()[at].astype(np.float64)
     actual = scene.actual.ravel()[at].astype(np.float64)
     places = scene.first + at
@@ -123,7 +131,7 @@ def detect_lost_tail(scene: Scene) -> Iterator[PatternMatch]:
         sums: Array = np.cumsum(terms, axis=1)
         room = _allowed_error(scene, terms)
         given: Array = sums[:, -1]
-        if share(np.abs(given - expected) <= room) < _EXPLAINED:
+        if share(np.abs(given - expected) <= room) < _LEAST_EXPLAINED:
             continue
         yield from _match_shorter_sums(scene, what, sums, (actual, expected), room)
         return
@@ -204,7 +212,8 @@ def _matrix(view: TensorView) -> Array:
     return run_values(view, 0, view.numel).astype(np.float64).reshape(matrix_shape(view.shape))
 
 
-_FILLED = 0.9
+_LEAST_FILLED = 0.9
+"""An area counts as filled from this share of NaN or Inf on. Some places may hold a finite value by chance."""
 
 
 def detect_spread(scene: Scene) -> Iterator[PatternMatch]:
@@ -220,7 +229,7 @@ def detect_spread(scene: Scene) -> Iterator[PatternMatch]:
     for area, what, cost in _areas(scene, wild):
         size = int(np.count_nonzero(area))
         hits = int(np.count_nonzero(wild & area))
-        if size == wild.size or hits < _FILLED * size:
+        if size == wild.size or hits < _LEAST_FILLED * size:
             continue
         sure = place_confidence(
             wrong=(hits, count), sizes=(size, wild.size), strewn=log_ways(wild.size, count), cost=cost
@@ -235,7 +244,7 @@ def detect_spread(scene: Scene) -> Iterator[PatternMatch]:
 
 def _areas(scene: Scene, wild: Array) -> Iterator[tuple[Array, str, float]]:
     """Yield areas, what they are called, and the nats that it takes to name one."""
-    rows, columns = wild.mean(axis=1) >= _FILLED, wild.mean(axis=0) >= _FILLED
+    rows, columns = wild.mean(axis=1) >= _LEAST_FILLED, wild.mean(axis=0) >= _LEAST_FILLED
     costs = [log_ways(line.size, int(np.count_nonzero(line))) for line in (rows, columns)]
     for on_rows, on_columns in ((True, False), (False, True), (True, True)):
         area = (rows[:, None] & on_rows) | (columns[None, :] & on_columns)
@@ -267,8 +276,10 @@ def _lines(filled: Array, noun: str, origin: int) -> list[str]:
     return [f"{numbers.size} {noun}s from {numbers[0]} to {numbers[-1]}"]
 
 
-_FILLED_WITH_RARE = 0.9
-_KINDS = 5
+_LEAST_EXTREME = 0.9
+"""This share of the elements with extreme values must be NaN or Inf, for these values to be the reason."""
+_EXTREME_KINDS = 5
+"""`_extremes` yields this many kinds of extremes. The confidence pays for having had the choice."""
 
 
 def detect_non_finite_at_values(scene: Scene) -> Iterator[PatternMatch]:
@@ -287,14 +298,14 @@ def detect_non_finite_at_values(scene: Scene) -> Iterator[PatternMatch]:
     for name, values in sources:
         for area, what in _extremes(values, wild, tame):
             size, hits = int(np.count_nonzero(area)), int(np.count_nonzero(area & wild))
-            if hits < _FILLED_WITH_RARE * size:
+            if hits < _LEAST_EXTREME * size:
                 continue
             whole = int(np.count_nonzero(tame))
             sure = place_confidence(
                 wrong=(hits, count),
                 sizes=(size, whole),
                 strewn=log_ways(whole, count),
-                cost=math.log(_KINDS * len(sources)) + math.log(abs(size - count) + 1),
+                cost=math.log(_EXTREME_KINDS * len(sources)) + math.log(abs(size - count) + 1),
             )
             if best is None or sure > best.confidence:
                 evidence = (

@@ -77,7 +77,7 @@ class DumpContext:
 
 _SUFFIX = ".pt"
 _GOLDEN = "golden data (in/ and out/, or one of them, with *.pt files; or *.pt files themselves)"
-_EXPECTED = f"a file named *{', *'.join(SUFFIXES)}, {_GOLDEN}, an argument dump or a build directory"
+_EXPECTED_KINDS = f"a file named *{', *'.join(SUFFIXES)}, {_GOLDEN}, an argument dump or a build directory"
 _MANIFESTS = ("args_dump.json", "tensor_dump.json")
 _BUILD_PARTS = frozenset(
     (
@@ -92,9 +92,10 @@ _BUILD_PARTS = frozenset(
         "__pycache__",
     )
 )
-"""The files and folders that a compiler and a runtime put beside `kernel_config.py`."""
+"""A compiler and a runtime put these files and folders beside `kernel_config.py`."""
 _MAX_CACHED_BYTES, _FILE_OVERHEAD_BYTES = 2**28, 2**14
-"""The cache limit in bytes, and the overhead counted for each file that is read whole."""
+"""The cache holds at most the first number of bytes. The second is counted as the overhead of each file that is read
+whole."""
 _MAX_MAPPED_FILES = 32
 """At most this many files stay mapped or open. An operation has at most 32 tensors."""
 
@@ -145,12 +146,12 @@ class Source:
 
     @cached_property
     def tensor_names(self) -> Sequence[str]:
-        """The names of the tensors, in the order of the listing."""
+        """Return the names of the tensors, in the order of the listing."""
         return tuple(self.tensors)
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """The place of each tensor in `tensor_names`."""
+        """Return the place of each tensor in `tensor_names`."""
         return {name: place for place, name in enumerate(self.tensor_names)}
 
     def names(self) -> KeysView[str]:
@@ -177,12 +178,12 @@ def open_sources(paths: Sequence[Path], ignored: Sequence[str] = ()) -> list[Sou
     listings = [None if path.is_file() else _Listing.open(path, ignored) for path in paths]
     several = any(listing is not None and len(listing.top_level_dumps) > 1 for listing in listings)
     return [
-        _from_file(path) if listing is None else listing.source(several_dumps=several)
+        _file_source(path) if listing is None else listing.source(several_dumps=several)
         for path, listing in zip(paths, listings, strict=True)
     ]
 
 
-def _from_file(path: Path) -> Source:
+def _file_source(path: Path) -> Source:
     # The user typed the path itself, which may be a link. A tensor file cannot refer to other files.
     real = path.resolve()
     files = _FileCache(Folder.open(real.parent, expected="a folder"))
@@ -213,7 +214,7 @@ class _Listing:
 
     @classmethod
     def open(cls, path: Path, ignored: Sequence[str]) -> _Listing:
-        folder = Folder.open(path, expected=_EXPECTED)
+        folder = Folder.open(path, expected=_EXPECTED_KINDS)
         tree = folder.tree(partial(_ignore_reason, ignored))
         files = frozenset(tree.files)
         dumps = tuple(place for place in tree.folders if _manifest(folder, place, files))
@@ -221,7 +222,8 @@ class _Listing:
 
     @property
     def top_level_dumps(self) -> list[str]:
-        """The dumps that lie where a runtime leaves them: the folder itself, one in it, or one of the recordings."""
+        """Return the dumps that lie where a runtime leaves them: the folder itself, one in it, or one of the
+        recordings."""
         return [dump for dump in self.dumps if not dump or str(PurePath(dump).parent) in (".", RECORDINGS)]
 
     def source(self, *, several_dumps: bool) -> Source:
@@ -300,7 +302,7 @@ class _Listing:
                 continue
             if dump.bin_file is not None:
                 read.add(str(PurePath(place, dump.bin_file)))
-            source = _from_dump(self.path / place, dump, "" if place in unprefixed else f"{place} ")
+            source = _dump_source(self.path / place, dump, "" if place in unprefixed else f"{place} ")
             sources.append(replace(source, files=dict.fromkeys(source.names(), manifest)))
         return sources, read
 
@@ -354,10 +356,12 @@ class _Listing:
                 remedy="run the case with --save-data or --dump-args 2",
             )
         if not self.folder.names():
-            return MissingFileError(path=self.path, expected=_EXPECTED, found="an empty folder")
+            return MissingFileError(path=self.path, expected=_EXPECTED_KINDS, found="an empty folder")
         others = f", but files such as {self.tree.files[0]}" if self.tree.files else ""
         found = f"a folder with none of these{others}"
-        return MissingFileError(path=self.path, expected=_EXPECTED, found=found, remedy="check the path")
+        return MissingFileError(
+            path=self.path, expected=_EXPECTED_KINDS, found=found, remedy="check the path"
+        )
 
     def _platform(self) -> tuple[str | None, tuple[str, ...]]:
         """Return the target of a build directory, and why it cannot be read."""
@@ -480,7 +484,7 @@ def _merge_sources(path: Path, parts: Sequence[Source]) -> Source:
     )
 
 
-def _from_dump(path: Path, dump: ArgsDump, prefix: str) -> Source:
+def _dump_source(path: Path, dump: ArgsDump, prefix: str) -> Source:
     tensors: dict[str, Entry] = {}
     scalars: dict[str, Scalar] = {}
     flawed: dict[str, str] = {}

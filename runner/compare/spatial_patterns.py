@@ -31,9 +31,13 @@ from .finding import (
 )
 
 _HEIGHTS = (1, 8, 16, 32, 64, 128, 256)
+"""Blocks of these heights may be exchanged, in rows. They are those of usual tiles, and single rows."""
 _WIDTHS = (8, 16, 32, 64, 128, 256)
+"""Blocks of these widths may be exchanged, in columns. They are those of usual tiles."""
 _SEED = 2026
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: odd, and its bits look random
+"""The surrogates have this seed. A fixed one makes the same tensors give the same answer again."""
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""Hashes are multiplied by this number: 2^64 over the golden ratio. It is odd, and its bits look random."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +52,7 @@ class _Exchange:
 
     @property
     def explained_share(self) -> float:
-        """The share of the wrong blocks that fit, in steps of 5 %."""
+        """Return the share of the wrong blocks that fit, in steps of 5 %."""
         return round(20 * int(np.count_nonzero(self.fits)) / max(int(np.count_nonzero(self.wrong)), 1)) / 20
 
 
@@ -146,8 +150,11 @@ def block_hashes(blocks: Array) -> Array:
 
 
 _FEWEST = 8
-_TIMES = 8.0
-_BEYOND = 0.99  # quantile of the others' errors with which an outlier's errors are compared
+"""An outlier is looked for only among this many rows and columns. Among fewer, one always stands out."""
+_OUTLIER_RATIO = 8.0
+"""An outlier's errors are this many times the largest of the others'. Smaller ones stand out by chance."""
+_OUTLIER_QUANTILE = 0.99
+"""An outlier's errors are compared with this quantile of the others' errors."""
 
 
 def detect_outlier_channel(scene: Scene) -> Iterator[PatternMatch]:
@@ -169,13 +176,13 @@ def detect_outlier_channel(scene: Scene) -> Iterator[PatternMatch]:
         if not (_stands_out(middle, at) and _stands_out(middle / np.maximum(sizes, 1e-300), at)):
             continue
         line = errors[:, at] if axis == 0 else errors[at]
-        others = np.quantile(np.delete(middle, at), _BEYOND)
-        hits = int(np.count_nonzero(line > _TIMES / 2 * others))
+        others = np.quantile(np.delete(middle, at), _OUTLIER_QUANTILE)
+        hits = int(np.count_nonzero(line > _OUTLIER_RATIO / 2 * others))
         times = middle[at] / others
         yield PatternMatch(
             pattern=Pattern.OUTLIER_CHANNEL,
             confidence=confidence(
-                hits=hits, total=line.size, chance=1.0 - _BEYOND, cost=math.log(middle.size)
+                hits=hits, total=line.size, chance=1.0 - _OUTLIER_QUANTILE, cost=math.log(middle.size)
             ),
             evidence=f"the errors in {noun} {origin + at} are {times:.3g} times those of the other {noun}s, in the "
             f"middle {middle[at]:.3g}",
@@ -186,7 +193,7 @@ def detect_outlier_channel(scene: Scene) -> Iterator[PatternMatch]:
 def _stands_out(sizes: Array, at: int) -> bool:
     """Return whether the size `at` one place is several times that at any other, and the others are not zero."""
     others = np.delete(sizes, at)
-    return bool(np.median(others) > 0 and sizes[at] > _TIMES * others.max())
+    return bool(np.median(others) > 0 and sizes[at] > _OUTLIER_RATIO * others.max())
 
 
 def detect_swapped_lines(scene: Scene) -> Iterator[PatternMatch]:
@@ -217,13 +224,16 @@ def _are_bands(fits: Array, source: Array) -> bool:
     return int(np.count_nonzero(together)) > moved.size // 2
 
 
-_SAMPLED = 4096
+_SAMPLE_SIZE = 4096
+"""At most this many wrong places are looked up in expected. A true shift is found from a few."""
 _TRANSPOSED_BLOCKS = (8, 16, 32, 64, 128)
+"""Square blocks of these sides are tried as transposed, in elements. They are those of usual tiles."""
 _FRACTALS = ((16, 8), (16, 16), (16, 32))
+"""Blocks in the NZ layout have these heights and widths, for types of 4, 2 and 1 bytes."""
 _MOST_TRANSPOSITIONS = 20
-_MOVEMENT_MULTIPLIER = np.uint64(
-    0x9E3779B97F4A7C15
-)  # 2**64 over the golden ratio: odd, and its bits look random
+"""At most this many transpositions are tried. The confidence pays for having had the choice."""
+_MOVEMENT_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""Hashes of runs are multiplied by this number, which is that of `_MULTIPLIER`."""
 
 
 def detect_shift(scene: Scene) -> Iterator[PatternMatch]:
@@ -283,7 +293,7 @@ def _common_steps(scene: Scene) -> list[int]:
         return []
     at = np.flatnonzero(scene.wrong)
     at = at[at <= scene.wrong.size - width]
-    at = at[np.linspace(0, at.size - 1, min(_SAMPLED, at.size)).astype(int)] if at.size else at
+    at = at[np.linspace(0, at.size - 1, min(_SAMPLE_SIZE, at.size)).astype(int)] if at.size else at
     known = _run_hashes(scene.expected_bits.ravel(), width)
     sought = _run_hashes(scene.actual_bits.ravel(), width)[at]
     order = np.argsort(known, kind="stable")
@@ -349,11 +359,17 @@ def _transpositions(scene: Scene) -> Iterator[tuple[str, Array]]:
 
 
 _LONGEST_PERIOD = 512
-_LEADING = 1 << 14  # the most rows or columns in which a period is sought
-_REGULAR = 0.95  # share of its places that a period must hit
-_SHARE_WITHIN = 0.25  # share of a structure's elements that must be wrong before it counts as hit
+"""Longer periods, in rows or columns, are not looked for. Vectors and tiles of kernels are shorter."""
+_PERIOD_WINDOW = 1 << 14
+"""A period is sought in at most this many rows or columns."""
+_LEAST_REGULARITY = 0.95
+"""A period must hit this share of its places."""
+_LEAST_HIT_SHARE = 0.25
+"""A structure counts as hit once this share of its elements is wrong."""
 _FEWEST_PLACED = 4
+"""Fewer wrong elements have no describable place: any few points lie in some rectangle."""
 _SIDES = (256, 128, 64, 32, 16, 8)
+"""Tiles of these sides are tried, in elements, from large to small. They are those of usual kernels."""
 
 
 def detect_placement(scene: Scene) -> Iterator[PatternMatch]:
@@ -387,7 +403,7 @@ def _match_counts(
     `wrong` and `sizes` are pairs of counts: wrong elements, and all elements, within the area and in the whole.
     """
     hits, size = wrong[0], sizes[0]
-    if size == 0 or size == sizes[1] or hits < _SHARE_WITHIN * size:
+    if size == 0 or size == sizes[1] or hits < _LEAST_HIT_SHARE * size:
         return
     yield PatternMatch(
         pattern=pattern,
@@ -423,7 +439,7 @@ def _tiles(scene: Scene) -> Iterator[PatternMatch]:
             grid = scene.wrong.reshape(scene.rows // height, height, scene.columns // width, width)
             share = grid.mean(axis=(1, 3))
             hot = share >= 0.5 * share.max()
-            if share.max() < _SHARE_WITHIN or np.count_nonzero(hot) > hot.size // 2:
+            if share.max() < _LEAST_HIT_SHARE or np.count_nonzero(hot) > hot.size // 2:
                 continue
             area = np.repeat(np.repeat(hot, height, axis=0), width, axis=1)
             row, column = (int(i) for i in np.argwhere(hot)[0])
@@ -435,17 +451,19 @@ def _tiles(scene: Scene) -> Iterator[PatternMatch]:
 
 def _periodic(scene: Scene, share: Array, *, axis: int) -> Iterator[PatternMatch]:
     """Describe rows or columns that are hit with a period: every k-th, or the same part of every k."""
-    hot = share >= max(0.5 * float(share.max()), _SHARE_WITHIN)
+    hot = share >= max(0.5 * float(share.max()), _LEAST_HIT_SHARE)
     count = int(np.count_nonzero(hot))
     if count < 3 or count > 0.75 * hot.size:
         return
     first = int(np.flatnonzero(hot)[0])
-    leading = hot[first : first + _LEADING]
+    leading = hot[first : first + _PERIOD_WINDOW]
     places = first + np.flatnonzero(leading)
     origin = scene.left if axis else scene.top
     for period in range(2, min(hot.size // 3, _LONGEST_PERIOD) + 1):
         residues = np.unique(places % period)
-        if residues.size == period or places.size < _REGULAR * residues.size * (leading.size // period):
+        if residues.size == period or places.size < _LEAST_REGULARITY * residues.size * (
+            leading.size // period
+        ):
             continue
         again = np.isin(np.arange(hot.size) % period, residues)
         area = np.broadcast_to(again[None, :] if axis else again[:, None], scene.wrong.shape)
@@ -466,9 +484,8 @@ def _phase(residues: Array, period: int, noun: str) -> tuple[Pattern, str]:
 
 
 _FEW = 3
-"""The most places along an axis for which a swap of two of them may be a reversal. A reversal of two or three places
-leaves at most one of them right.
-"""
+"""Along an axis of at most this many places, a swap of two of them may be a reversal. A reversal of two or three places
+leaves at most one of them right."""
 
 
 def detect_reversed_axis(scene: Scene) -> Iterator[PatternMatch]:

@@ -48,9 +48,10 @@ from .elements import (
 )
 
 LEVELS = (0.5, 0.9, 0.99, 0.999, 1.0)
+"""Quantiles are given at these shares of elements. The last one is the maximum."""
 
 RELATIVE_ERROR = 1 / 32
-"""The largest relative error of a quantile. The last quantile, the maximum, is exact."""
+"""A quantile has at most this relative error. The last quantile, the maximum, is exact."""
 
 
 def histogram_quantiles(histogram: Array, *, largest: float) -> Mapping[float, float]:
@@ -71,15 +72,15 @@ def histogram_quantiles(histogram: Array, *, largest: float) -> Mapping[float, f
 
 
 SUM_ERROR = 1.2e-13
-"""The largest error of a sum, as a share of the sum of its terms' magnitudes.
+"""A sum errs by at most this share of the sum of its terms' magnitudes.
 
 Blocks of 1024 terms are added in float64 in any order, with an error of 1024 * 2**-53. Neumaier's compensation adds
-these sums.
-"""
+these sums."""
 
-# The squares of float64 values outside of these bounds leave its range, or its normal numbers.
 _SAFE_TO_SQUARE = (1e-140, 1e140)
+"""Values between these bounds can be squared. The squares of others leave float64's range, or its normal numbers."""
 _LARGEST_EXPONENT = 1023
+"""Float64 holds no larger power of two. A scale for the smallest values would exceed it."""
 
 Index = tuple[int, ...]
 
@@ -123,7 +124,7 @@ class NonFiniteCount:
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """What is measured. Errors and sums run over the `finite` pairs: those without NaN or Inf on either side.
+    """Holds what is measured. Errors and sums run over the `finite` pairs: those without NaN or Inf on either side.
 
     `over` counts elements that the tolerance rejects, and `unequal` those that differ at all (NaN equals NaN).
 
@@ -343,7 +344,7 @@ def _ratio(over: float, under: float) -> float:
 
 
 MAX_SLICES = 1 << 18
-"""The most slices that a breakdown keeps. Where there are more, neighbours are taken together."""
+"""A breakdown keeps at most this many slices. Where there are more, neighbours are taken together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -501,14 +502,16 @@ def _add_cells(first: Cells, second: Cells) -> Cells:
 
 
 DRAWS = 9999
-"""The number of random placements in the permutation test. Its smallest p-value is therefore 1 / 10000."""
+"""The permutation test makes this number of random placements. Its smallest p-value is therefore 1 / 10000."""
 
 _SEED = 2026
+"""The permutation test has this seed. A fixed one makes the same runs give the same p-value again."""
 _SIGNIFICANCE = 0.01
+"""Rows count as recurring up to this p-value. Random rows are called recurring this often."""
 
 
 class Behaviour(Enum):
-    """How several runs of one case behave."""
+    """Says how several runs of one case behave."""
 
     ALL_PASS = "all runs pass"
     DETERMINISTIC = "the same rows with the same values in every run"
@@ -519,7 +522,7 @@ class Behaviour(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RunsReport:
-    """How alike the runs are.
+    """Says how alike the runs are.
 
     Attributes:
         wrong_rows: the number of wrong rows in each run.
@@ -543,7 +546,7 @@ class RunsReport:
 
     @property
     def is_race(self) -> bool:
-        """Whether equal inputs gave unequal results. Then something is not deterministic, at any p-value."""
+        """Return whether equal inputs gave unequal results. Then something is not deterministic, at any p-value."""
         return not self.bit_identical
 
 

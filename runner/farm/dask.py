@@ -84,7 +84,7 @@ class DaskEngine:
 
     @property
     def _connection_errors(self) -> tuple[type[Exception], ...]:
-        """The errors of a client that does not reach the scheduler."""
+        """Return the errors of a client that does not reach the scheduler."""
         distributed: Any = importlib.import_module("distributed")
         return OSError, TimeoutError, RuntimeError, distributed.client.ClosedClientError
 
@@ -256,7 +256,7 @@ class _TaskPipes:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_RUNNING = _TaskPipes()
+_TASK_PIPES = _TaskPipes()
 
 
 def _make(parcel: ProbeParcel, key: str) -> tuple[str, HostProbeResult | Exception | None]:
@@ -283,20 +283,20 @@ def _make(parcel: ProbeParcel, key: str) -> tuple[str, HostProbeResult | Excepti
 
     source, sink = os.pipe()
     with os.fdopen(source, "rb") as stopped:
-        with _RUNNING.lock:
-            _RUNNING.pipes[key] = sink
+        with _TASK_PIPES.lock:
+            _TASK_PIPES.pipes[key] = sink
         try:
             return worker.address, attempt(partial(make, Interrupt(stopped)))
         finally:
-            with _RUNNING.lock:
-                del _RUNNING.pipes[key]
+            with _TASK_PIPES.lock:
+                del _TASK_PIPES.pipes[key]
                 os.close(sink)
 
 
 def _stop(key: str) -> None:
-    with _RUNNING.lock:
-        if key in _RUNNING.pipes:
-            os.write(_RUNNING.pipes[key], b".")
+    with _TASK_PIPES.lock:
+        if key in _TASK_PIPES.pipes:
+            os.write(_TASK_PIPES.pipes[key], b".")
 
 
 async def _call_at_host(

@@ -343,9 +343,9 @@ class BuildTurns:
 
 
 _MAX_TRIES = 4
-"""The number of hosts that may fail to make a probe, or be lost in it. More failures are no accident."""
+"""This number of hosts may fail to make a probe, or be lost in it. More failures are no accident."""
 _HOST_COOLDOWN = 300.0
-"""Seconds in which a host that could not make a probe is avoided where possible. Its trouble may pass."""
+"""A host that could not make a probe is avoided for this many seconds where possible. Its trouble may pass."""
 _WORKER_CHECK_INTERVAL = 10.0
 """After this many seconds without news the farm checks whether there is a worker at all."""
 
@@ -415,7 +415,7 @@ class Farm:
         self._inbox: queue.SimpleQueue[EngineEvent | _FetchOutcome] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._starts: defaultdict[str, itertools.count[int]] = defaultdict(itertools.count)
-        """How often each probe was started, by its name."""
+        """Says how often each probe was started, by its name."""
         self._probes: dict[str, _Probe] = {}
         """The probes that are wanted, by key."""
         self._sending: set[str] = set()

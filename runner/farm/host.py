@@ -104,7 +104,7 @@ def _size(path: Path) -> int:
 
 
 _MAX_LISTED_COMMITS = 20
-"""The number of commits that a host lists as present. New packs usually build on one of the latest."""
+"""A host lists this number of commits as present. New packs usually build on one of the latest."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def write_missing_pack(clone: GitRepository, missing: MissingCommits, target: Pa
 PIECE_BYTES = 4 << 20
 """One message carries at most this many bytes. A scheduler holds whole messages in memory."""
 
-_INCOMING = ".incoming"
+_INCOMING_SUFFIX = ".incoming"
 
 
 class Objects:
@@ -281,10 +281,11 @@ class Objects:
         return digest
 
     def _incoming_file(self, digest: str, sender: str) -> Path:
-        return self._folder / f"{digest}.{sender}{_INCOMING}"
+        return self._folder / f"{digest}.{sender}{_INCOMING_SUFFIX}"
 
 
 _MAX_SCRIPT_BYTES = 1 << 20
+"""A larger file of the command, in bytes, counts as a program and is not sent to other hosts."""
 _PROGRAM = b"\x7fELF"
 
 
@@ -309,7 +310,7 @@ class ProbeParcel:
 
     @property
     def objects(self) -> frozenset[str]:
-        """All objects that the parcel needs."""
+        """Return all objects that the parcel needs."""
         golden = self.request.golden.files.values() if self.request.golden else ()
         folders = () if self.runtime_dir is None else (self.runtime_dir,)
         return frozenset((*golden, *folders, *self.scripts.values()))
@@ -590,12 +591,12 @@ def _no_room_error(home: Home, error: OSError) -> UserError:
 
 
 _SEND_TIMEOUT = 900.0
-"""Seconds in which a driver has to send what is missing. A driver that died may come back."""
+"""A driver has this many seconds to send what is missing. A driver that died may come back."""
 _REPEAT_INTERVAL = 5.0
 """A host reports again after this many seconds that something is missing, because a report may be lost."""
 
 OnSlot = Callable[[int, str], None]
-"""A function that is called with the number of a slot and its activity."""
+"""Such a function is called with the number of a slot and its activity."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,12 +51,12 @@ _CONNECT_TIMEOUT = 10.0
 """A cluster has to answer within this many seconds."""
 
 _HEARTBEAT_INTERVAL = 1.0
-"""Seconds between two checks whether the head is there. A new head takes longer to start."""
+"""This many seconds lie between two checks whether the head is there. A new head takes longer to start."""
 _MAX_REFUSALS = 2
 """The head counts as gone after this many refused calls. One alone may be an accident."""
 
 _SILENCE_TIMEOUT = 40.0
-"""Seconds without an answer after which the head counts as gone. Ray ends the whole driver after 60."""
+"""The head counts as gone after this many seconds without an answer. Ray ends the whole driver after 60."""
 _UNREACHABLE_TIMEOUT = 180.0
 """An unreachable actor is given up after this many seconds, where the head believes that it lives."""
 
@@ -86,7 +86,8 @@ class _Question:
 
 @dataclass(frozen=True)
 class _Placement:
-    """Where a probe that has not begun may run: at a node that has `resources` and is at none of the places `avoid`."""
+    """Says where a probe that has not begun may run: at a node that has `resources` and is at none of the places
+    `avoid`."""
 
     resources: frozenset[str]
     avoid: frozenset[str]

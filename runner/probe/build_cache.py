@@ -259,6 +259,7 @@ def _keep_if_inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | N
 
 
 _READ = 1 << 20
+"""A file is searched in pieces of this many bytes, so that a large library does not fill the memory."""
 
 
 class SharedBuilds:
@@ -269,7 +270,8 @@ class SharedBuilds:
         self._own = own
         self._most_bytes = most_bytes
         self.trouble: str | None = None
-        """Why the store could not be used. It is not asked again until `begin`, because each try may take minutes."""
+        """Says why the store could not be used. It is not asked again until `begin`, because each try may take
+        minutes."""
 
     def begin(self) -> None:
         """Start a new build. The trouble with the store may be over."""
@@ -349,8 +351,8 @@ def _holds(path: Path, names: set[bytes]) -> bool:
 
 
 _SIZE_FILE = "size"
-_INCOMING = ".incoming"
-_OUTGOING = ".outgoing"
+_INCOMING_SUFFIX = ".incoming"
+_OUTGOING_SUFFIX = ".outgoing"
 
 
 class BuildCache:
@@ -380,7 +382,7 @@ class BuildCache:
 
     @property
     def trouble(self) -> str | None:
-        """Why the shared builds could not be used."""
+        """Return why the shared builds could not be used."""
         return None if self._shared is None else self._shared.trouble
 
     @contextlib.contextmanager
@@ -428,7 +430,7 @@ class BuildCache:
 
     def save(self, key: str, outputs: list[Path]) -> None:
         """Keep the outputs of a claimed key. A full disk loses the copy, not the build."""
-        temporary = self._directory / f"{key}{_INCOMING}"
+        temporary = self._directory / f"{key}{_INCOMING_SUFFIX}"
         shutil.rmtree(temporary, ignore_errors=True)
         try:
             temporary.mkdir(parents=True)
@@ -448,7 +450,7 @@ class BuildCache:
         """Fetch a build of another machine. A full disk loses the copy."""
         if self._shared is None:
             return False
-        temporary = self._directory / f"{key}{_INCOMING}"
+        temporary = self._directory / f"{key}{_INCOMING_SUFFIX}"
         shutil.rmtree(temporary, ignore_errors=True)
         try:
             entries = {_SIZE_FILE, *map(str, range(len(outputs)))}
@@ -473,7 +475,7 @@ class BuildCache:
         """Remove the oldest entries over the limit, and remains of killed processes. Entries in use stay."""
         entries: list[tuple[float, int, Path]] = []
         for entry in self._directory.iterdir():
-            if entry.suffix in (_INCOMING, _OUTGOING):
+            if entry.suffix in (_INCOMING_SUFFIX, _OUTGOING_SUFFIX):
                 self._discard(entry)
             else:
                 with contextlib.suppress(OSError, ValueError):
@@ -488,7 +490,7 @@ class BuildCache:
     def _discard(self, entry: Path) -> None:
         with contextlib.suppress(Timeout, OSError), FileLock(self._locks / entry.stem, blocking=False):
             # An entry that a killed process left half removed must not pass for a whole one.
-            outgoing = entry.with_suffix(_OUTGOING)
+            outgoing = entry.with_suffix(_OUTGOING_SUFFIX)
             if entry != outgoing:
                 shutil.rmtree(outgoing, ignore_errors=True)
                 entry.replace(outgoing)

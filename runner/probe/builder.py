@@ -30,10 +30,9 @@ def digest(value: Mapping[str, object]) -> str:
 _LOW_PRIORITY = ("nice", "-n", "19")
 
 _KEPT_OUTPUT = 400
-"""The number of lines that are classified at either end of a failing step's output.
+"""This number of lines are classified at either end of a failing step's output.
 
-Compilers put the cause first; pip and make put it last.
-"""
+Compilers put the cause first; pip and make put it last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,7 @@ class BuiltToolchain:
     step_seconds: Mapping[str, float]
     """The seconds of each step that ran."""
     trouble: str | None = None
-    """Why the store of builds could not be used."""
+    """Says why the store of builds could not be used."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,26 +24,25 @@ from ..verdict.rules import MEASURES, SENT_FROM_OUTSIDE, error_size, measure_wor
 from ..verdict.symptoms import Family, SymptomReader, Symptoms, family_of_exception
 
 Crash = Literal["skip", "bad", "stop"]
-"""The outcomes of a command that a signal ends.
+"""A command that a signal ends has one of these outcomes.
 
 The default is a skip, unless the failing end crashes in the same way. Other choices are bad, and the end of the
-bisection, as with `git bisect run`.
-"""
+bisection, as with `git bisect run`."""
 SKIP_CODE = 125
 """A command says with this exit code that it cannot judge a commit, as `git bisect run` has it."""
 
 NOT_RUN: Mapping[int, str] = {126: "cannot be run", 127: "was not found"}
-"""Descriptions of the exit codes with which a shell reports that it could not run a command."""
+"""A shell reports with these exit codes that it could not run a command. Each has a description."""
 NOT_JUDGED = Classification(verdict=Verdict.UNKNOWN, signature=None, evidence=(), metrics={})
-"""The classification of a run of which nothing is known yet."""
+"""A run of which nothing is known yet has this classification."""
 _GENERAL_CONDITIONS = (
     "regex:PATTERN, not-regex:PATTERN, exception:TYPE, test:ID, exit:CODE, or a printed number: "
     "'log:/error: (\\S+)/ > 0.002'"
 )
 _STACK_CONDITIONS = f"a verdict, signature:TEXT, an error such as {MEASURES[0]}:1e-4, {_GENERAL_CONDITIONS}"
 _LONGEST_SEARCH = 10
-"""The seconds that a pattern of a person may take for one line. Only one that tries each way to cut a line takes so
-long: Python's own `re` would go on for years, and nothing could stop the run."""
+"""A pattern of a person may take this many seconds for one line. Only one that tries each way to cut a line takes so
+long. Python's own `re` would go on for years, and nothing could stop the run."""
 _NUMBER = re.compile(r"/(?P<pattern>.+)/\s*(?P<compare>[<>]=?)\s*(?P<limit>\S+)")
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -173,7 +172,7 @@ class Condition:
 
     @property
     def line_pattern(self) -> regex.Pattern[str] | None:
-        """The pattern that is searched in each line."""
+        """Return the pattern that is searched in each line."""
         return self.matches or self.lacks or (self.number.pattern if self.number else None)
 
     def missing_measurement(self, classification: Classification, seen: "LineMatcher") -> str | None:
@@ -188,7 +187,7 @@ class Condition:
 
 @dataclass
 class LineMatcher:
-    """What a condition's pattern has matched so far."""
+    """Holds what a condition's pattern has matched so far."""
 
     pattern: regex.Pattern[str] | None
     matched: bool = False
@@ -218,7 +217,7 @@ class LineMatcher:
 
 @dataclass(frozen=True, kw_only=True)
 class BadWhen:
-    """How a run is judged.
+    """Says how a run is judged.
 
     `bad` is what is bad. Without it, a command is bad that fails as the failing end does. `good` is what a pass has to
     show. Without it, that is the verdict `pass`, or exit code 0 of a command. `command` says whether a command behind
@@ -244,12 +243,12 @@ class BadWhen:
 
     @property
     def compares_failures(self) -> bool:
-        """Whether a failure is bad that resembles the failing end's."""
+        """Return whether a failure is bad that resembles the failing end's."""
         return self.command and self.bad is None
 
     @property
     def reads_symptoms(self) -> bool:
-        """Whether the errors that a run prints matter."""
+        """Return whether the errors that a run prints matter."""
         asked = (self.bad, self.good)
         return self.command or any(each is not None and (each.exception or each.test) for each in asked)
 
@@ -422,7 +421,7 @@ class Listener:
 
     @property
     def case_began(self) -> bool:
-        """Whether the case was reached."""
+        """Return whether the case was reached."""
         return self._begins is None or bool(self._begun)
 
     def feed(self, stream: str, line: str) -> None:

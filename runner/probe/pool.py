@@ -244,10 +244,10 @@ _ADDRESSES = {"dask": "DASK_SCHEDULER_ADDRESS", "ray": "RAY_ADDRESS"}
 
 
 _MOST_WORKERS_PER_CORE = 16
-"""The most workers of this machine for each of its cores. Runs may wait for boards, but each worker is a process.
+"""This machine has at most this many workers for each of its cores. Runs may wait for boards, but each worker is a
+process.
 
-More of them leave no time for anything else on the machine, and a submission may ask for them.
-"""
+More of them leave no time for anything else on the machine, and a submission may ask for them."""
 
 
 def check_backend(backend: Backend, *, jobs: int = 1) -> None:
@@ -335,15 +335,14 @@ def end_own_processes() -> None:
 
 
 _MOST_LOSSES = 3
-"""A bound on the workers lost in one probe, and on ends of all workers before any finished a probe.
+"""At most this many workers may be lost in one probe, and all workers may end as often before any finished a probe.
 
-So many losses are no accident.
-"""
+So many losses are no accident."""
 _RESTART_DELAY = 1.0
 """Workers that ended are started again after this many seconds, so that a lasting fault does not make a busy loop."""
 
 _KILL_INTERVAL = 0.1
-"""Seconds between two kills of workers, because more of them may be starting."""
+"""This many seconds lie between two kills of workers, because more of them may be starting."""
 _CLOSE_TIMEOUT = 10.0
 """Workers get this many seconds to notice that the pool is closing."""
 

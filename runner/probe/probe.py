@@ -70,7 +70,7 @@ from .judge import (
 
 @dataclass(frozen=True, kw_only=True)
 class ManualRun:
-    """What a person needs to run the case in the slot.
+    """Holds what a person needs to run the case in the slot.
 
     `script` runs the case, or the words that follow it in place of the case.
     """
@@ -100,7 +100,7 @@ def write_manual_run(
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeRequest:
-    """What to build and run.
+    """Holds what to build and run.
 
     `timeout` is seconds for the run. `directory` receives the logs and what is kept of the run. `avoid` has the places
     (`place_name`) where the probe is not made as long as there is another one.
@@ -117,9 +117,9 @@ class ProbeRequest:
     timeout: float
     directory: Path
     by_hand: bool = False
-    """Whether the case is only built, and a person runs it."""
+    """Says whether the case is only built, and a person runs it."""
     build_only: bool = False
-    """Whether the commit is only built, ahead and below the priority of everything else."""
+    """Says whether the commit is only built, ahead and below the priority of everything else."""
     avoid: frozenset[str] = frozenset()
 
 
@@ -141,20 +141,20 @@ class ProbeResult:
     log: Path
     build_directory: Path | None
     symptoms: Symptoms | None = None
-    """What the run showed of its failure; None where nothing ran to its end."""
+    """Holds what the run showed of its failure; None where nothing ran to its end."""
     left: ManualRun | None = None
-    """What a person has to run, where the run is left to one."""
+    """Holds what a person has to run, where the run is left to one."""
     clock: float = field(default_factory=time.time, compare=False)
     """The time on the host's clock at the end of the probe."""
 
     @property
     def place(self) -> str:
-        """The place where the probe was made."""
+        """Return the place where the probe was made."""
         return place_name(self.host, self.slot)
 
     @property
     def build_source(self) -> BuildSource:
-        """The source of the toolchain."""
+        """Return the source of the toolchain."""
         return self.toolchain.source if self.toolchain else BuildSource.NONE
 
 
@@ -308,7 +308,9 @@ def _skip_build(step: str, why: Classification) -> FailedBuild:
 
 
 _HELP_TIMEOUT = 300
+"""A case's `--help` is stopped after this many seconds. The first import after a build may compile for minutes."""
 _MOST_LINES = 10_000
+"""At most this many lines of a help text are kept. A program without help may print its whole output."""
 
 
 class CaseOptionsCache:
@@ -447,13 +449,13 @@ def _check_shared(folder: Path) -> None:
 
 
 _BUILD_FOLDER = "build"
-"""The folder, in a probe's own, of the build directory that its run left or was given."""
+"""This folder in a probe's own holds the build directory that its run left or was given."""
 
 RUN_ACTIVITY = "running"
-"""The activity that a prober reports once everything is built and the case runs."""
+"""A prober reports this activity once everything is built and the case runs."""
 
 OnActivity = Callable[[str], None]
-"""A function that is called with a slot's activity, in a few words."""
+"""Such a function is called with a slot's activity, in a few words."""
 
 
 class Prober:
@@ -510,7 +512,7 @@ class Prober:
 
     @property
     def slot(self) -> Slot:
-        """The slot that this prober holds."""
+        """Return the slot that this prober holds."""
         return self._slot
 
     def probe(self, request: ProbeRequest) -> ProbeResult:

@@ -7,8 +7,8 @@ library. The protocol is:
 
 1. Standard input is a Unix socket. After the imports, a line of JSON is written to it: null, or why they failed.
 2. Each byte that then comes brings the three descriptors of a run: a connection, standard output and standard error.
-3. The connection carries a line of JSON: `argv` (without the interpreter), `cwd`, `memory` (bytes of address space, or
-   0) and `variables` (those that this process does not have).
+3. The connection carries a line of JSON with `argv`, `cwd`, `memory` and `variables`. `argv` goes without the
+   interpreter, and `memory` is bytes of address space, or 0. `variables` are those that this process does not have.
 4. The run's wait status goes back on the connection.
 
 As in `supervise.py`, a process between this one and the run kills all that is left of the run. It does so at the run's

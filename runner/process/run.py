@@ -112,7 +112,7 @@ IRRELEVANT_VARIABLES = frozenset(
         *("EDITOR", "INVOCATION_ID", "PAGER", "USER", "VISUAL", "WINDOWID", "_"),
     }
 )
-"""Variables that describe places and terminals. They are no secrets, and they do not change results."""
+"""These variables describe places and terminals. They are no secrets, and they do not change results."""
 _PUBLIC_NAMES = """
     BASH_ENV ENV IFS LANG LANGUAGE LOCPATH POSIXLY_CORRECT TZ TZDIR
     AR AS CC CFLAGS COMPILER_PATH CPATH CPP CPPFLAGS CXX CXXFLAGS C_INCLUDE_PATH LD LDFLAGS LIBRARY_PATH
@@ -127,17 +127,16 @@ _PUBLIC_PREFIXES = """
     PYTORCH_ TBB_ TORCH TRITON_ VECLIB_
     ACL_ ASCEND CANN_ CUBLAS_ CUDA_ HCCL_ HIP_ HSA_ NCCL_ NPU_ NVIDIA_ ROCR_
 """
-"""The public variables: their whole names above, and prefixes of others here."""
+"""The public variables have their whole names above, and the prefixes of others stand here."""
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH(?!OR)|COOKIE|WEBHOOK|PRIVATE|GIT_CONFIG_VALUE|JWT|DSN|KEY|(^|_)(PAT|PW)(_|$)",
     re.IGNORECASE,
 )
 _SECRET_VALUE = re.compile(r"://[^/\s]*@|\b(authorization|bearer|basic)\b[: ]", re.IGNORECASE)
 _MIN_SECRET, _MIN_SECRET_WORD, _MIN_OTHER_SECRET = 8, 12, 16
-"""The least number of characters of a secret.
+"""A secret has at least this number of characters.
 
-They are for a value whose name looks like a secret's, for one that may be a plain word, and for any other.
-"""
+They are for a value whose name looks like a secret's, for one that may be a plain word, and for any other."""
 
 
 def is_public(name: str, value: str) -> bool:
@@ -285,13 +284,13 @@ class SupervisedProcess:
 
     @property
     def stdout(self) -> IO[bytes]:
-        """The command's standard output, where it goes to a pipe."""
+        """Return the command's standard output, where it goes to a pipe."""
         assert self.process.stdout is not None
         return self.process.stdout
 
     @property
     def stderr(self) -> IO[bytes]:
-        """The command's standard error, where it goes to a pipe."""
+        """Return the command's standard error, where it goes to a pipe."""
         assert self.process.stderr is not None
         return self.process.stderr
 
@@ -309,27 +308,26 @@ class SupervisedProcess:
 
 
 _LONGEST_LINE = 1 << 16
-"""The bytes of a line that are kept. A line without end must not fill memory or disk."""
+"""This many bytes of a line are kept. A line without end must not fill memory or disk."""
 
 _CHUNK = _LONGEST_LINE
-"""The bytes that are read at once. A line that lies wholly within them is never longer than a line may be."""
+"""This many bytes are read at once. A line that lies wholly within them is never longer than a line may be."""
 
 _GRACE = 10.0
 """A command gets this many seconds to end by itself once it has announced its end and prints nothing more."""
 
 OnLine = Callable[[str, str], None]
-"""A function that is called with the stream (`stdout` or `stderr`) and each line without its end, in order."""
+"""Such a function is called with the stream (`stdout` or `stderr`) and each line without its end, in order."""
 
 OnLines = Callable[[str, bytes], bool]
-"""A function that is called with the stream and whole lines, before `OnLine` is called with each of them.
+"""Such a function is called with the stream and whole lines, before `OnLine` is called with each of them.
 
-It returns True where it took them all, and then `OnLine` is not called for them.
-"""
+It returns True where it took them all, and then `OnLine` is not called for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What to run. `timeout` is in seconds, `memory` in bytes of address space (None: no limit).
+    """Holds what to run. `timeout` is in seconds, `memory` in bytes of address space (None: no limit).
 
     `holds` are locks that stay held until the last process of the command is gone, whatever happens to this process.
     """
@@ -351,7 +349,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedCommand:
-    """How a command ended, and after how many seconds."""
+    """Says how a command ended, and after how many seconds."""
 
     ending: Ending
     seconds: float
@@ -362,12 +360,12 @@ class RunningCommand(Protocol):
 
     @property
     def stdout(self) -> IO[bytes]:
-        """The stream of its standard output."""
+        """Return the stream of its standard output."""
         ...
 
     @property
     def stderr(self) -> IO[bytes]:
-        """The stream of its standard error."""
+        """Return the stream of its standard error."""
         ...
 
     def finish(self) -> int | None:

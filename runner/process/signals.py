@@ -26,7 +26,7 @@ from typing_extensions import override
 from .entry import INTERRUPTED, exit_at_once
 
 _REPEAT_WINDOW = 1.0
-"""Seconds in which a second signal counts as the same Ctrl-C. A shell and a parent may both send it."""
+"""A second signal within this many seconds counts as the same Ctrl-C. A shell and a parent may both send it."""
 _RESEND_DELAY = 0.01
 """A swallowed interrupt is sent again after this many seconds."""
 

@@ -24,6 +24,7 @@ import sys
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
+"""The operation has this number in Linux's `prctl.h`. Python has no name for it."""
 _TERMINAL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

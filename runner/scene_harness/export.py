@@ -83,7 +83,7 @@ def _select(module: Any, wanted: str | None, platform: str) -> tuple[Any, Any]:
 def _write_sources(scene_class: Any, case: Any, output: Path) -> None:
     """Copy a case's sources with their headers, and write which of them are its entry and kernels."""
     entry, incores = scene_class.CALLABLE["orchestration"], scene_class.CALLABLE["incores"]
-    files = _with_headers(Path(one["source"]).resolve() for one in (entry, *incores))
+    files = _add_headers(Path(one["source"]).resolve() for one in (entry, *incores))
     root = Path(os.path.commonpath([file.parent for file in files]))
     for file in files:
         target = output / "kernels" / file.relative_to(root)
@@ -122,7 +122,7 @@ def _include_dirs(one: Any) -> list[str]:
     return [os.path.expandvars(str(folder)) for folder in folders]
 
 
-def _with_headers(sources: Iterable[Path]) -> list[Path]:
+def _add_headers(sources: Iterable[Path]) -> list[Path]:
     """Return the files, and the headers that they include by a path from their own folder."""
     waiting, found = list(sources), dict[Path, None]()
     while waiting:

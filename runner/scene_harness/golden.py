@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 SHOWN_MISMATCHES = 20
+"""A failed comparison prints at most this many wrong elements, as the harness that it replaces does."""
 _CLASS = "Replay"
 
 
 @dataclass
 class RunResult:
-    """How a run ended. `error` says why it did not pass. The time is in seconds."""
+    """Says how a run ended. `error` says why it did not pass. The time is in seconds."""
 
     passed: bool
     error: str | None

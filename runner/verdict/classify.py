@@ -30,6 +30,7 @@ from ..errors import UserError
 from .rules import BUILD_RULES, Ending, VerdictRule, compiler_error
 
 MAX_BYTES = 16 << 20
+"""A larger outcome of a harness, in bytes, is not read. The run under test writes it, and may write any size."""
 
 Text = Annotated[str, Field(max_length=1 << 16)]
 Name = Annotated[str, Field(max_length=256)]
@@ -58,9 +59,9 @@ class HarnessCall(_Record):
     finished: bool
     """False if the process ended inside the call."""
     passed: bool | None
-    """What the result says; None without a result."""
+    """Says what the result says; None without a result."""
     validated: bool
-    """Whether the call was given something to compare with, and was not only to compile."""
+    """Says whether the call was given something to compare with, and was not only to compile."""
     error: Text | None
     work_dir: Text | None
     execution_time: float | None
@@ -69,7 +70,7 @@ class HarnessCall(_Record):
     applied: Annotated[dict[Name, Setting], Field(max_length=32)]
     """Settings that the shim put into the call."""
     replaced: Annotated[dict[Name, Text], Field(max_length=32)]
-    """What the case itself had passed where the shim put something else."""
+    """Holds what the case itself had passed where the shim put something else."""
     not_applied: Annotated[dict[Name, Text], Field(max_length=32)]
     """Settings that this revision of the harness cannot take, and why."""
     measures: Annotated[dict[Name, dict[Name, float]], Field(max_length=64)] = {}
@@ -91,7 +92,7 @@ class HarnessOutcome(_Record):
     schema_version: Literal[1]
     interpreter: Interpreter
     began: int | None = None
-    """When the case began, in nanoseconds as files have it, if other scripts ran before it."""
+    """Says when the case began, in nanoseconds as files have it, if other scripts ran before it."""
     calls: Annotated[tuple[HarnessCall, ...], Field(strict=False, max_length=10_000)]
 
 
@@ -278,10 +279,11 @@ def _rarity(texts: frozenset[str]) -> tuple[int, int]:
 
 
 MAX_OUTPUTS = 64
+"""A report keeps the measures of at most this many outputs. It is the shim's own limit."""
 MAX_SIGNATURE = 160
 """A signature has this many characters of output names at most. What is beyond them is counted and hashed."""
 
-_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_QUOTATION = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 @dataclass
@@ -304,7 +306,7 @@ class MismatchReport:
     def add(self, match: re.Match[str]) -> None:
         """Take in a match of a rule's pattern."""
         groups = {name: value for name, value in match.groupdict().items() if value is not None}
-        for single, double in _QUOTED.findall(groups.pop("outputs", "")):
+        for single, double in _QUOTATION.findall(groups.pop("outputs", "")):
             self._open(single or double)
         if "output" in groups:
             name = groups.pop("output")
@@ -318,7 +320,7 @@ class MismatchReport:
 
     @property
     def signature(self) -> str | None:
-        """The failing outputs, sorted, with NaN and infinity marked: `out`, `k[nan],out`; None if unnamed.
+        """Return the failing outputs, sorted, with NaN and infinity marked: `out`, `k[nan],out`; None if unnamed.
 
         >>> report = MismatchReport()
         >>> report.add(re.match("'(?P<output>.*)' FAIL (?P<actual>.*)", "'out' FAIL -inf"))
@@ -333,7 +335,7 @@ class MismatchReport:
 
     @property
     def metrics(self) -> Mapping[str, Mapping[str, float]]:
-        """Finite numbers by output and measure.
+        """Return finite numbers by output and measure.
 
         `mismatched_fraction` is `mismatched / total`. `not_finite` is 1 if the run reported NaN or infinity.
         """
@@ -386,11 +388,13 @@ def _number(text: str) -> float | None:
 
 
 STATES = ("running", "ready", "waiting")
-"""The groups of stall patterns. Each is a state of unfinished tasks. The first of them that was printed is the kind of
-wait: a ready task may wait for a running one, and a waiting task for a ready one."""
+"""Stall patterns have these groups. Each is a state of unfinished tasks. The first of them that was printed is the kind
+of wait. A ready task may wait for a running one, and a waiting task for a ready one."""
 
 _MOST_KERNELS = 64
+"""No more kernels are taken in once this many are known. A stall may leave thousands of tasks."""
 _MOST_SHOWN = 4
+"""A stall's text names at most this many kernels and counts the rest, so that it stays one line."""
 _FUNCTION_ID = re.compile(r"(?<![\w-])\d+")
 
 
@@ -444,7 +448,7 @@ class StallReport:
 _TRACEBACK_START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s+File "(?P<path>[^"]+)", line \d+')
 _EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:: .*)?$")
-_INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib/python[\d.]+/|^<")
+_INSTALLED_FILE = re.compile(r"/(?:site|dist)-packages/|/lib/python[\d.]+/|^<")
 _CHAIN_LINES = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
@@ -484,7 +488,8 @@ class Tracebacks:
 
     @property
     def exception(self) -> str | None:
-        """The exception as it left the program: the last line of the first traceback, or of the last one chained to it.
+        """Return the exception as it left the program: the last line of the first traceback, or of the last one chained
+        to it.
 
         None if no traceback is complete.
         """
@@ -516,7 +521,7 @@ class Tracebacks:
             return traceback.innermost
         elif not traceback.source and text.strip(" ^~"):
             traceback.source = text.strip()
-            if not _INSTALLED.search(traceback.innermost):
+            if not _INSTALLED_FILE.search(traceback.innermost):
                 traceback.own_source = traceback.source
         return None
 
@@ -538,15 +543,19 @@ def substitute(text: str, replacements: Iterable[tuple[re.Pattern[str], str]]) -
 
 
 EVIDENCE_PER_RULE = 4
+"""Each rule keeps at most this many lines of evidence. A loop may print the same error without end."""
 LAST_LINES = 5
+"""This many of the last lines are evidence where no rule matches. They mostly say why a run ended."""
 MAX_CALLS_SHOWN = 16
+"""The evidence lists at most this many calls of the harness. A case may make thousands."""
 
 OF_A_COMPILER, OF_AN_EXCEPTION = "what a compiler says", "an exception that it printed"
-"""The reasons given for lines of evidence that name the cause if no rule does."""
+"""These reasons are given for lines of evidence that name the cause if no rule does."""
 _READ_WITHOUT_RULES = (b"error: ", b"\x1b")
 """A compiler's error is read only from a line with one of these. Escape sequences may stand in the text of a coloured
 line."""
-_SKIMMED = 4 * LAST_LINES
+_SKIM_LINES = 4 * LAST_LINES
+"""This many of the last lines are looked at, since some are blank, to find `LAST_LINES` that are not."""
 
 __all__ = ["Classification", "Classifier", "Ending", "classify_build_failure"]
 
@@ -564,20 +573,20 @@ class Classification:
 
 @dataclass
 class _Hits:
-    """What one rule has matched so far."""
+    """Holds what one rule has matched so far."""
 
     rule: VerdictRule
     evidence: list[Evidence] = field(default_factory=list[Evidence])
     signature: str | None = None
     first: re.Match[str] | None = None
     place: int = 0
-    """Of the first line that matched, among all lines."""
+    """Holds the place of the first line that matched, among all lines."""
     required_seen: bool = False
     excluded_seen: bool = False
 
     @property
     def holds(self) -> bool:
-        """Whether the rule counts for this output."""
+        """Return whether the rule counts for this output."""
         required = self.rule.requires is None or self.required_seen
         return bool(self.evidence) and required and not self.excluded_seen
 
@@ -677,7 +686,7 @@ class Classifier:
     def _pass_over(self, stream: Stream, number: int, lines: bytes) -> int:
         """Take whole lines on which no rule can match; the number of the line behind them."""
         count = lines.count(b"\n")
-        last = lines.removesuffix(b"\n").rsplit(b"\n", _SKIMMED)[-_SKIMMED:]
+        last = lines.removesuffix(b"\n").rsplit(b"\n", _SKIM_LINES)[-_SKIM_LINES:]
         first = number + count - len(last)
         shown: list[tuple[Stream, int, str]] = [
             (stream, place, text)
@@ -742,7 +751,7 @@ class Classifier:
 
     def _match(self, stream: Stream, number: int, text: str) -> None:
         self._texts += 1
-        raised_in = self._raised_in(stream, number, text)
+        raised_in = self._raising_place(stream, number, text)
         for hits in self._hits:
             match = hits.feed(stream, number, text, place=self._texts, raised_in=raised_in)
             if match is None:
@@ -760,7 +769,7 @@ class Classifier:
                 if (match := search(detail, text)) is not None:
                     self._report(stream).add_detail(match)
 
-    def _raised_in(self, stream: Stream, number: int, text: str) -> str | None:
+    def _raising_place(self, stream: Stream, number: int, text: str) -> str | None:
         """Follow tracebacks; the file of the innermost frame where the line ends one."""
         known = self._tracebacks.exception
         raised_in = self._tracebacks.feed(stream, text)
@@ -773,7 +782,7 @@ class Classifier:
 
     @property
     def _mismatches(self) -> MismatchReport:
-        """The harness's own report where it names outputs: printed lines may be torn or cut."""
+        """Return the harness's own report where it names outputs: printed lines may be torn or cut."""
         return self._returned if self._returned.signature is not None else self._printed
 
     def _success(self, calls: Sequence[HarnessCall]) -> Verdict | None:

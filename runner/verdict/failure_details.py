@@ -63,7 +63,7 @@ class ReportedTests:
 
     @property
     def tests(self) -> int | None:
-        """None where no runner says it. Some say it twice, in each run alike."""
+        """Return the number of tests; None where no runner says it. Some say it twice, in each run alike."""
         return self.ran + max(self.total - self.skipped, 0) if self.is_told else None
 
 
@@ -74,12 +74,13 @@ def _count(text: str | None) -> int:
 
 _PYTEST_SOURCE = re.compile(r"^>\s{3,}(?P<place>\S.*)")
 _STACK_FRAME = re.compile(r"^\s+at (?:async )?(?P<place>[\w.$<>/]+(?: \[as \w+\])?) ?\((?P<file>[^()]*)\)$")
-_OF_LIBRARY = re.compile(
+_LIBRARY_PLACE = re.compile(
     r"^(?:java|javax|jdk|sun|kotlin|scala|org\.junit|org\.opentest4j)\b|^(?:node|native)\b"
 )
 FRAME_MARKS = (">    ", "\tat ", "   at ")
 """One of these is in each line that `FailurePlaces` reads."""
 _MOST_PLACES = 20
+"""At most this many places of a failure are kept. A recursion prints the same frames without end."""
 
 
 @dataclass
@@ -102,7 +103,7 @@ class FailurePlaces:
         if frame is None:
             return False
         if self._follows_error and not (
-            _OF_LIBRARY.search(frame["place"]) or _OF_LIBRARY.search(frame["file"])
+            _LIBRARY_PLACE.search(frame["place"]) or _LIBRARY_PLACE.search(frame["file"])
         ):
             self.add(frame["place"])
             self._follows_error = False

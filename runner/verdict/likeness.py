@@ -27,18 +27,21 @@ _NOT_CHECKED = 0.003
 """Two failures are this likely the same if only one of them got as far as the check."""
 
 _OTHER_EXCEPTION_OF_TEST = 0.5
+"""Two failures of one test are this likely the same if they raise different exceptions."""
 _OTHER_ASSERTION_OF_TEST = 0.7
 """The same test fails with another message: another assertion of it failed, or the fault shows in another way."""
 _OTHER_TYPE = 0.15
+"""Two failures are this likely the same if their errors have different types of one family."""
 _OTHER_FAMILY = 0.15
-_BROKEN_OTHERWISE = 0.02
+"""Two failures are this likely the same if their errors are of different families."""
+_OTHER_BREAKAGE = 0.02
 """Two failures are this likely the same if neither got as far as the check, and their errors are of two sorts."""
 
 _LEAST_LIKE, _MOST_LIKE = 0.3, 0.98
 """Errors of one type are the same with a chance between these two. Their messages have no word in common, or all words
 but one."""
 
-_UNRECOGNIZED = 0.3
+_UNKNOWN_ERROR = 0.3
 """Two failures are this likely the same if one of them prints no known error."""
 
 _OTHER_PLACE = 0.7
@@ -124,7 +127,7 @@ def _errors_likeness(run: Symptoms, end: Symptoms, noise: Set[Symptom], usual: S
         )
     if here or there:
         prevented = all(symptom.family.prevents_check for symptom in (here or there))
-        return _NOT_CHECKED if prevented else _texts_likeness(run, end, usual, _UNRECOGNIZED)
+        return _NOT_CHECKED if prevented else _texts_likeness(run, end, usual, _UNKNOWN_ERROR)
     return _texts_likeness(run, end, usual, _OTHER_CODE)
 
 
@@ -169,7 +172,7 @@ def _test_name(test: str) -> str:
     return name + parenthesis.rstrip()
 
 
-_OF_CTEST = {
+_CTEST_FAMILIES = {
     **dict.fromkeys(("SEGFAULT", "ILLEGAL", "Exception", "OTHER_FAULT", "NUMERICAL"), Family.SIGNAL),
     "Subprocess aborted": Family.SIGNAL,
     "Timeout": Family.TIMEOUT,
@@ -181,8 +184,8 @@ _OF_CTEST = {
 def _type(detail: str) -> tuple[str, Family]:
     """The exception's type and its family; an assertion that is quoted has none of its own."""
     name, _, message = detail.partition(": ")
-    if name in _OF_CTEST:
-        return name, _OF_CTEST[name]
+    if name in _CTEST_FAMILIES:
+        return name, _CTEST_FAMILIES[name]
     if not re.fullmatch(r"[A-Za-z][\w.]*", name) or name in ("assert", "Failed"):
         return "AssertionError", Family.ASSERTION
     return name, family_of_exception(name, message)
@@ -199,14 +202,14 @@ def _pair_likeness(one: Symptom, other: Symptom) -> float:
     if prevented[0] != prevented[1]:
         return _NOT_CHECKED
     if one.family is not other.family:
-        return _BROKEN_OTHERWISE if all(prevented) else _OTHER_FAMILY
+        return _OTHER_BREAKAGE if all(prevented) else _OTHER_FAMILY
     if one.family is Family.SIGNAL or one.name != other.name:
-        return _BROKEN_OTHERWISE if all(prevented) else _OTHER_TYPE
+        return _OTHER_BREAKAGE if all(prevented) else _OTHER_TYPE
     alike = _share_of_words(one.text, other.text)
     if alike == 1:
         return _SAME
     if all(prevented):
-        return _BROKEN_OTHERWISE + alike * (_LEAST_LIKE - _BROKEN_OTHERWISE)
+        return _OTHER_BREAKAGE + alike * (_LEAST_LIKE - _OTHER_BREAKAGE)
     return _LEAST_LIKE + alike * (_MOST_LIKE - _LEAST_LIKE)
 
 

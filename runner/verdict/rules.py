@@ -37,29 +37,29 @@ class Ending:
 
     @property
     def kind(self) -> EndingKind:
-        """How it ended: by itself, by a signal, or by its time running out."""
+        """Return how it ended: by itself, by a signal, or by its time running out."""
         if self.timed_out:
             return "timeout"
         return "exit" if self.signal is None else "signal"
 
     @property
     def is_clean(self) -> bool:
-        """Whether the process ended by itself with exit code 0."""
+        """Return whether the process ended by itself with exit code 0."""
         return self.kind == "exit" and self.exit_code == 0
 
     @property
     def was_killed_from_outside(self) -> bool:
-        """Whether others send such a signal: an out-of-memory killer, a batch system, an operator."""
+        """Return whether others send such a signal: an out-of-memory killer, a batch system, an operator."""
         return self.signal_name in SENT_FROM_OUTSIDE
 
     @property
     def signal_name(self) -> str | None:
-        """Such as `SIGSEGV`; None where no signal ended the process."""
+        """Return the name of the signal, such as `SIGSEGV`; None where no signal ended the process."""
         return signal_of(-self.signal) if self.kind == "signal" and self.signal is not None else None
 
     @property
     def code(self) -> int | None:
-        """The exit code, as Python has it: negative for a signal."""
+        """Return the exit code, as Python has it: negative for a signal."""
         return self.exit_code if self.signal is None else -self.signal
 
     def __str__(self) -> str:
@@ -136,8 +136,8 @@ class VerdictRule(BaseModel):
     raised_in: LinePattern | None = None
     """The rule counts only for the line that ends a traceback, whose innermost frame is in a file that matches this."""
     signature: str | None = None
-    """What tells one fault from another, with the pattern's named groups in braces; `{exception}` is the line that ends
-    the first traceback of the run."""
+    """Says what tells one fault from another, with the pattern's named groups in braces. `{exception}` is the line that
+    ends the first traceback of the run."""
     details: tuple[LinePattern, ...] = ()
     """Of a `mismatch`: lines after this one that describe the same output. Of a `stall`: lines anywhere that tell of
     the tasks that were left. For these two alone."""
@@ -163,7 +163,7 @@ class VerdictRule(BaseModel):
 
     @property
     def tells_exception(self) -> bool:
-        """Whether the signature is not known before the run's first traceback is."""
+        """Return whether the signature is not known before the run's first traceback is."""
         return EXCEPTION in template_fields(self.signature or "")
 
     def signature_of(self, match: re.Match[str], *, exception: str | None = None) -> str | None:
@@ -258,7 +258,7 @@ BUILD_RULES = (
 _ERROR = re.compile(
     r"(?:^|(?<=\s))(?P<path>[^\s:]+):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<message>.+?)\s*$"
 )
-_MISSING = re.compile(r"^'?(?P<path>[^\s':]+)'?(?:: No such file or directory| file not found)$")
+_MISSING_FILE = re.compile(r"^'?(?P<path>[^\s':]+)'?(?:: No such file or directory| file not found)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +280,7 @@ def compiler_error(line: str) -> CompilerError | None:
     """
     if "error: " not in line or (error := _ERROR.search(line)) is None:
         return None
-    missing = _MISSING.match(error["message"])
+    missing = _MISSING_FILE.match(error["message"])
     return CompilerError(
         path=error["path"],
         line=int(error["line"]),
@@ -298,7 +298,7 @@ Metrics = Mapping[str, Mapping[str, float]]
 """Measured numbers by output, then by name."""
 
 MEASURES = ("relative_l2", "max_diff", "mismatched_fraction", "beyond_tolerance", "times_tolerance")
-"""The measures of an error's size, the most telling first."""
+"""An error's size has these measures, the most telling first."""
 _NOT_FINITE = "not_finite"
 
 

@@ -19,7 +19,7 @@ from .rules import Ending, signal_of
 
 LAST_LINES = 20
 """This many lines at the end of each stream are kept. Advice that a script prints after its error is seldom longer."""
-_PER_FAMILY = 40
+_MOST_OF_FAMILY = 40
 """At most this many symptoms of one family are kept. A run of a whole test suite may fail in thousands of tests."""
 _LONGEST = 160
 """At most this many characters of a message are kept. Its beginning tells the error."""
@@ -29,7 +29,7 @@ TIMEOUT_CODE = 124
 
 
 class Family(StrEnum):
-    """What sort of thing failed."""
+    """Says what sort of thing failed."""
 
     TEST = "test"
     ASSERTION = "assertion"
@@ -54,16 +54,16 @@ class Family(StrEnum):
 
     @property
     def prevents_check(self) -> bool:
-        """Whether the run did not get as far as what it checks."""
+        """Return whether the run did not get as far as what it checks."""
         return self in _PREVENTS_CHECK
 
     @property
     def may_be_machine(self) -> bool:
-        """Whether the machine may have failed, and not the commit, so that another run may end otherwise."""
+        """Return whether the machine may have failed, and not the commit, so that another run may end otherwise."""
         return self in _MAY_BE_MACHINE
 
 
-_WITHOUT_NAME = frozenset({Family.ERROR, Family.CONSEQUENCE})
+_NAMELESS_FAMILIES = frozenset({Family.ERROR, Family.CONSEQUENCE})
 _MAY_BE_MACHINE = frozenset({Family.MEMORY, Family.DISK, Family.NETWORK, Family.LICENSE})
 _PREVENTS_CHECK = frozenset(
     {
@@ -128,7 +128,7 @@ class Symptoms:
     def leaves_out_checks(self, usual: "Symptoms") -> bool:
         """Return whether the output says that nothing was checked, where another run's says something else."""
         here, there = {*self.last_lines}, {*usual.last_lines}
-        return bool(there - here) and any(_CHECKED_NOTHING.search(line) for line in here - there)
+        return bool(there - here) and any(_EMPTY_CHECK.search(line) for line in here - there)
 
     @property
     def is_crash(self) -> bool:
@@ -152,7 +152,7 @@ class Symptoms:
         of_errors: dict[Symptom | str, str] = {
             symptom: value
             for symptom, value in zip(self.shown, self.values, strict=False)
-            if symptom not in noise and symptom.family not in _WITHOUT_NAME
+            if symptom not in noise and symptom.family not in _NAMELESS_FAMILIES
         }
         if of_errors:
             return of_errors
@@ -162,7 +162,7 @@ class Symptoms:
 
     @property
     def causes(self) -> tuple[Symptom, ...]:
-        """The errors without those that only follow from others."""
+        """Return the errors without those that only follow from others."""
         return tuple(each for each in self.shown if each.family is not Family.CONSEQUENCE)
 
     def plain(self) -> dict[str, Any]:
@@ -482,7 +482,7 @@ _PATTERNS = (
         r"^(?:\S+: )?(?P<name>[Ee]rror|ERROR|[Ff]atal|FATAL|FAIL|FAILED|[Ff]ailure)\b:? ?(?P<text>.*)",
     ),
 )
-_CHECKED_NOTHING = re.compile(
+_EMPTY_CHECK = re.compile(
     r"(?i)\b(?:skip(?:s|ped|ping)?|disabled|nothing|already running|another instance"
     r"|not (?:run|checked|available|supported|found)|no (?:tests?|checks?|cases?|devices?|gpus?))\b"
 )
@@ -600,7 +600,8 @@ _MARKS = (
 _COARSE_MARKS = tuple(mark.encode() for mark in _MARKS)
 _MOST_READ = 20_000
 """Patterns are tried on at most this many lines, and on the last lines of a longer output that is full of errors."""
-_TAIL = 200
+_TAIL_LINES = 200
+"""This many of the last lines of a stream are kept. Patterns that need several lines look back into them."""
 _READ_FIRST, _READ_LAST = 4 << 20, 4 << 20
 """At most this many bytes are read at the beginning and at the end of an output, so that a long log is not slower."""
 
@@ -622,7 +623,7 @@ class SymptomReader:
     _room: int = _READ_FIRST
     """Bytes that are still read as they come."""
     _late: deque[tuple[str, bytes]] = field(default_factory=deque[tuple[str, bytes]])
-    """What came last, read at the end."""
+    """Holds what came last, read at the end."""
     _late_size: int = 0
     _has_gap: bool = False
 
@@ -638,13 +639,13 @@ class SymptomReader:
             self._read(stream, text)
 
     def _tail(self, stream: str) -> deque[str]:
-        return self._tails.setdefault(stream, deque(maxlen=_TAIL))
+        return self._tails.setdefault(stream, deque(maxlen=_TAIL_LINES))
 
     @property
     def cause_line(self) -> str | None:
-        """The line that the first error with a name was read from; None where there is none."""
+        """Return the line that the first error with a name was read from; None where there is none."""
         causes = (
-            text for symptom, text in self._shown.items() if symptom.family not in _WITHOUT_NAME and text
+            text for symptom, text in self._shown.items() if symptom.family not in _NAMELESS_FAMILIES and text
         )
         return next(causes, None)
 
@@ -686,7 +687,7 @@ class SymptomReader:
         kept: list[str] = []
         for line in reversed(every):
             kept += reversed([*plain_texts(line.decode("utf-8", "replace"))])
-            if len(kept) >= _TAIL:
+            if len(kept) >= _TAIL_LINES:
                 break
         self._tail(stream).extend(reversed(kept))
 
@@ -723,7 +724,7 @@ class SymptomReader:
 
     def _add(self, symptom: Symptom, text: str) -> None:
         count = self._counts.get(symptom.family, 0)
-        if symptom not in self._shown and count < _PER_FAMILY:
+        if symptom not in self._shown and count < _MOST_OF_FAMILY:
             self._counts[symptom.family] = count + 1
             self._shown[symptom] = text
 

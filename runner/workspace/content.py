@@ -20,6 +20,7 @@ from .perturbations import perturbation_key, perturbation_name, perturbed_conten
 from .slot import Workspace
 
 _MODULUS = 1 << 256
+"""Keys are sums modulo this number, so that a key is as long as one SHA-256."""
 _ABSENT = "000000"
 
 
@@ -189,7 +190,7 @@ class StackContent:
 
     @cached_property
     def _pins_of_repositories(self) -> frozenset[tuple[str, str]]:
-        """The pin files that hold only the commit of a repository of the stack, whose own content counts.
+        """Return the pin files that hold only the commit of a repository of the stack, whose own content counts.
 
         A version file contains other things too.
         """

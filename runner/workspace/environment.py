@@ -35,11 +35,13 @@ from .home import Home
 from .slot import base_packages
 
 _VERSION_TIMEOUT = 30
+"""A tool has this many seconds to print its version. One that waits for input would hold the check."""
 _MOST_OF_VERSION_FILE = 4096
+"""At most this many bytes of a version file are read. A version stands in its first lines."""
 NOT_FOUND = "not found"
-"""The text in place of the version of a tool that is missing."""
+"""This text stands in place of the version of a tool that is missing."""
 _UNUSABLE = "not usable: "
-"""The prefix of the reason why an existing tool reported no version."""
+"""The reason why an existing tool reported no version begins with this prefix."""
 
 
 class EnvironmentReader:
@@ -183,7 +185,7 @@ def _package_version(name: str, path: Sequence[str] | None) -> str:
 
 
 PYTHON_VARIABLES = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
-"""Variables that commands do not inherit where the stack has an interpreter of its own."""
+"""Commands do not inherit these variables where the stack has an interpreter of its own."""
 _IRRELEVANT_PREFIXES = (
     *("DBUS_", "DESKTOP_", "GNOME_", "JOURNAL_", "KDE_", "LESS", "SSH_", "SUDO_", "SYSTEMD_", "TERM_"),
     *("GIT_AUTHOR_", "GIT_COMMITTER_", "PRECISION_BISECT_", "PYTEST_", "TMUX", "VSCODE_", "VTE_", "XDG_"),
@@ -230,7 +232,7 @@ class InheritedVariables(Model):
 
     @property
     def relevant_values(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """The variables that may change what a run does, without the values of tokens.
+        """Return the variables that may change what a run does, without the values of tokens.
 
         A renewed token changes nothing, so its name alone counts.
         """
@@ -296,6 +298,7 @@ def _digest(name: str, value: str, key: bytes) -> str:
 
 FindingState = Literal["ok", "missing", "warning"]
 _LITTLE_SPACE = 5 << 30
+"""The check warns of less free space than this, in bytes. A build of a large project may take more."""
 
 
 @dataclass(frozen=True, kw_only=True)

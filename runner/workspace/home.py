@@ -15,7 +15,7 @@ from ...store.durable_files import make_own_folder, read_or_draw_key
 from ..errors import UserError
 
 HOME_VARIABLE = "PRECISION_BISECT_HOME"
-_COMPARED = "compared.json"
+_COMPARED_BUILDS = "compared.json"
 
 
 @dataclass(frozen=True)
@@ -41,37 +41,38 @@ class Home:
 
     @property
     def clones(self) -> Path:
-        """Private bare repositories that borrow the objects of the user's checkouts."""
+        """Return private bare repositories that borrow the objects of the user's checkouts."""
         return self.cache / "clones"
 
     @property
     def mirrors(self) -> Path:
-        """Repositories of what drivers on other machines have sent here."""
+        """Return repositories of what drivers on other machines have sent here."""
         return self.cache / "mirrors"
 
     @property
     def objects(self) -> Path:
-        """Files that drivers on other machines have sent here, by the SHA-256 of their contents."""
+        """Return files that drivers on other machines have sent here, by the SHA-256 of their contents."""
         return self.cache / "objects"
 
     @property
     def probe_results(self) -> Path:
-        """Results of probes for drivers on other machines, one folder for each probe, until they have fetched them."""
+        """Return the results of probes for drivers on other machines, one folder for each probe, until these fetch
+        them."""
         return self.cache / "made"
 
     @property
     def slots(self) -> Path:
-        """Worktrees and virtual environments, one set for each slot."""
+        """Return worktrees and virtual environments, one set for each slot."""
         return self.cache / "slots"
 
     @property
     def builds(self) -> Path:
-        """Outputs of build steps, by content key."""
+        """Return the outputs of build steps, by content key."""
         return self.cache / "builds"
 
     @property
     def options(self) -> Path:
-        """The options that cases offer, by content key."""
+        """Return the options that cases offer, by content key."""
         return self.cache / "options"
 
     @property
@@ -81,33 +82,33 @@ class Home:
 
     @property
     def releases(self) -> Path:
-        """Histories that are made from the releases of tools."""
+        """Return histories that are made from the releases of tools."""
         return self.state / "releases"
 
     @property
     def trust_marks(self) -> Path:
-        """Marks of files that were found, not typed, and that a person has trusted."""
+        """Return marks of files that were found, not typed, and that a person has trusted."""
         return self.state / "trusted"
 
     @property
     def bisections(self) -> Path:
-        """Logs and build directories of probes, one folder for each bisection."""
+        """Return logs and build directories of probes, one folder for each bisection."""
         return self.state / "bisections"
 
     def compared_builds_file(self, bisection: str) -> Path:
         """Return the file that describes the builds behind a bisection's answer."""
-        return self.bisections / bisection / _COMPARED
+        return self.bisections / bisection / _COMPARED_BUILDS
 
     def bisections_with_builds(self) -> list[str]:
         """Return the names of the bisections that have such a file, the newest first. Raises `OSError`."""
         files = sorted(
-            self.bisections.glob(f"*/{_COMPARED}"), key=lambda file: file.stat().st_mtime, reverse=True
+            self.bisections.glob(f"*/{_COMPARED_BUILDS}"), key=lambda file: file.stat().st_mtime, reverse=True
         )
         return [file.parent.name for file in files]
 
     @property
     def store(self) -> Path:
-        """The file of the default store."""
+        """Return the file of the default store."""
         return self.state / "store.sqlite"
 
 

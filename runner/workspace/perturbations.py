@@ -13,7 +13,7 @@ from pathlib import Path
 from ..stack import Perturbation, Stack
 
 PERTURBATION_KEY = "+perturbation"
-"""The key of a run's perturbation among its revisions. No repository has such a name."""
+"""A run's perturbation has this key among its revisions. No repository has such a name."""
 
 
 def perturbation_name(revisions: Mapping[str, str]) -> str | None:

@@ -396,7 +396,7 @@ class VirtualEnvironment:
 
     @property
     def python(self) -> Path:
-        """The interpreter of this environment."""
+        """Return the interpreter of this environment."""
         return self.directory / "bin" / "python"
 
     @cached_property
@@ -440,8 +440,8 @@ class VirtualEnvironment:
 LOCK = "slot.lock"
 _STATE = "state.json"
 _BOOT = "boot"
-_RUNNING = "running-step"
-_RUNNING_CASE = "running-case"
+_STEP_MARK = "running-step"
+_CASE_MARK = "running-case"
 
 
 class Slot:
@@ -474,7 +474,7 @@ class Slot:
 
     @property
     def python(self) -> Path:
-        """The interpreter of the slot's virtual environment."""
+        """Return the interpreter of the slot's virtual environment."""
         return self._environment.python
 
     def ensure_python(self) -> None:
@@ -492,9 +492,9 @@ class Slot:
 
         Raises `UserError`, `PatchConflictError` where a patch does not apply, `MissingSubmoduleError`.
         """
-        if (self.directory / _RUNNING).exists() or self._boot() != _boot_id():
+        if (self.directory / _STEP_MARK).exists() or self._boot() != _boot_id():
             self._clear()
-        spotless = (self.directory / _RUNNING_CASE).exists()
+        spotless = (self.directory / _CASE_MARK).exists()
         if spotless:
             self._forget_outputs()
         repositories = [name for name in self._stack.repositories if name in revisions]
@@ -566,9 +566,9 @@ class Slot:
         nothing here is synced: that takes long. What was built is in the cache of builds.
         """
         for entry in self.directory.iterdir():
-            if entry.name not in (LOCK, _RUNNING):
+            if entry.name not in (LOCK, _STEP_MARK):
                 remove(entry)
-        (self.directory / _RUNNING).unlink(missing_ok=True)
+        (self.directory / _STEP_MARK).unlink(missing_ok=True)
         (self.directory / _BOOT).write_text(_boot_id())
 
     def _check_out_one(self, name: str, sha: str, *, spotless: bool) -> None:
@@ -634,22 +634,22 @@ class Slot:
 
         Unless `end_step` follows, the slot is emptied before its next use.
         """
-        (self.directory / _RUNNING).write_text(step)
+        (self.directory / _STEP_MARK).write_text(step)
 
     def end_step(self) -> None:
         """Record that the step's command has ended by itself."""
-        (self.directory / _RUNNING).unlink()
+        (self.directory / _STEP_MARK).unlink()
 
     def begin_case(self) -> None:
         """Record that the case is about to run.
 
         Unless `end_case` follows, what cleaning spares is made again before the next use.
         """
-        (self.directory / _RUNNING_CASE).touch()
+        (self.directory / _CASE_MARK).touch()
 
     def end_case(self) -> None:
         """Record that the case has ended by itself."""
-        (self.directory / _RUNNING_CASE).unlink()
+        (self.directory / _CASE_MARK).unlink()
 
     def _read_state(self) -> dict[str, str]:
         try:
@@ -730,13 +730,13 @@ class Workspace:
         self._present: set[tuple[str, str]] = set()
         self._missing: dict[tuple[str, str], str] = {}
         self._refused: dict[str, str] = {}
-        """Why an object could not be fetched, by its id."""
+        """Says why an object could not be fetched, by its id."""
         paths = json.dumps({name: str(git.common_directory) for name, git in self.repositories.items()})
         self._pool = home.slots / f"{stack.name}-{hashlib.sha256(paths.encode()).hexdigest()[:12]}"
 
     @cached_property
     def clones(self) -> Mapping[str, GitRepository]:
-        """Private repositories that see the user's objects, and those that were fetched. Raises `UserError`."""
+        """Return private repositories that see the user's objects, and those that were fetched. Raises `UserError`."""
         try:
             self._home.make_cache()
             return {
