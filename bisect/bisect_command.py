@@ -176,7 +176,7 @@ def _drive(bisection: StoredBisection, options: BisectOptions, ending: "_Ending"
 
 @dataclass(kw_only=True)
 class _Ending:
-    """Holds what remains to do at the end of a bisection: files and a summary, both made from the store.
+    """What remains to do at the end of a bisection: files and a summary, both made from the store.
 
     Whatever goes wrong in one of them, the other is still made, and the answer is printed.
     """
@@ -185,7 +185,7 @@ class _Ending:
     bisection: StoredBisection
     options: BisectOptions
     is_shown: bool = False
-    """Says whether the answer was printed, or its printing has begun."""
+    """Whether the answer was printed, or its printing has begun."""
     report: Report | None = None
     """The report as it was written last. None before that."""
 

@@ -100,7 +100,7 @@ class MisplacedTile(Model):
 
 
 class PassResult(Model):
-    """Holds what came of executing the dump after a pass.
+    """What came of executing the dump after a pass.
 
     `error` is in tolerances. `same_as` names the pass whose dump says the same. `faults` counts tiles that lie where
     they must not.
@@ -117,7 +117,7 @@ class PassResult(Model):
 
 
 class CheckReport(Model):
-    """Holds what is known of the check, and of which outputs.
+    """What is known of the check, and of which outputs.
 
     An output is `out_of_reach` where the expected values, rounded to its type, fail. It is `unchanged` where a run that
     writes nothing passes. `frontend_error` is that of the program before any pass, in tolerances.

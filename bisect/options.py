@@ -532,7 +532,7 @@ class DemoOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryOptions:
-    """Says which past bisections to show: one by its name, or all."""
+    """Which past bisections to show: one by its name, or all."""
 
     name: Annotated[str | None, argument(required=False, shell_complete=bisections())]
     store: Annotated[str | None, STORE]
@@ -541,7 +541,7 @@ class HistoryOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
-    """Holds what to write from the store: the report of one bisection, or pages of everything."""
+    """What to write from the store: the report of one bisection, or pages of everything."""
 
     name: Annotated[str | None, argument(required=False, shell_complete=bisections())]
     output: Annotated[
@@ -775,7 +775,7 @@ _SERVICE_OPTION = option(
 
 @dataclass(frozen=True, kw_only=True)
 class SubmitOptions:
-    """Says how to put a bisection on the queue. All other words are those of the bisection."""
+    """How to put a bisection on the queue. All other words are those of the bisection."""
 
     words: Annotated[
         tuple[str, ...], argument(nargs=-1, type=click.UNPROCESSED, metavar="OPTIONS OF A BISECTION")
@@ -799,7 +799,7 @@ class SubmitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusOptions:
-    """Says which part of the queue to show."""
+    """Which part of the queue to show."""
 
     number: Annotated[int | None, argument(required=False, type=CountType(min=1), metavar="[ID]")]
     follow: Annotated[
@@ -819,7 +819,7 @@ class StatusOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CancelOptions:
-    """Says which submission to take off the queue."""
+    """Which submission to take off the queue."""
 
     number: Annotated[int, argument(type=CountType(min=1), metavar="ID")]
     service: Annotated[str | None, _SERVICE_OPTION]

@@ -88,7 +88,7 @@ def shorten_to_known(name: str, names: Container[str]) -> str | None:
 
 @dataclass(frozen=True)
 class _BlockEnd:
-    """Says how a block ended: `yield`, `return`, `break` or `continue`, with its values."""
+    """How a block ended: `yield`, `return`, `break` or `continue`, with its values."""
 
     word: str
     values: tuple[Value, ...] = ()

@@ -389,7 +389,7 @@ def calls(expression: Expression) -> Iterator[Call]:
 
 
 class ParameterDirection(Enum):
-    """Says whether a function reads a parameter, writes it, or both."""
+    """Whether a function reads a parameter, writes it, or both."""
 
     IN = "In"
     OUT = "Out"

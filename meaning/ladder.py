@@ -88,7 +88,7 @@ class PassCase:
 
 
 class State(Enum):
-    """Says whether a dump's result is right, if that is known."""
+    """Whether a dump's result is right, if that is known."""
 
     RIGHT = "right"
     WRONG = "wrong"

@@ -54,7 +54,7 @@ def _reducible_bisections(_ctx: click.Context) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceOptions:
-    """Holds what the user asks of a localization or a reduction, as it was typed."""
+    """What the user asks of a localization or a reduction, as it was typed."""
 
     failing_build: Annotated[Path | None, argument(type=_PATH, required=False)]
     bisection: Annotated[

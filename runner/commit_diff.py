@@ -49,7 +49,7 @@ _LEAST_LETTERS = 4
 
 
 class FileStat(Model):
-    """Says how many lines of a file a commit adds and removes; None where the file is binary, or large."""
+    """How many lines of a file a commit adds and removes; None where the file is binary, or large."""
 
     path: str
     added: int | None
@@ -65,7 +65,7 @@ class Hunk(Model):
     lines: tuple[str, ...]
     """The lines, each after its sign: +, - or a blank."""
     left_out: int = 0
-    """Says how many lines follow these and are not kept."""
+    """How many lines follow these and are not kept."""
 
     @property
     def changed_lines(self) -> int:
@@ -74,7 +74,7 @@ class Hunk(Model):
 
 
 class CommitDiff(Model):
-    """Holds what a commit changes against `parent`, its first one. The first commit of a history changes all its
+    """What a commit changes against `parent`, its first one. The first commit of a history changes all its
     files."""
 
     commit: str

@@ -73,10 +73,10 @@ class CaseFailure(DocumentPart):
     rtol: float
     atol: float
     told: bool
-    """Says whether the case gave this tolerance. Else it is the harness's default, widened until the good build
+    """Whether the case gave this tolerance. Else it is the harness's default, widened until the good build
     passes."""
     by_good_build: bool = False
-    """Says whether the good build's outputs are the expected ones, because they are over the tolerance of the golden
+    """Whether the good build's outputs are the expected ones, because they are over the tolerance of the golden
     outputs.
     """
     outputs: tuple[FailingOutput, ...] = ()
@@ -124,15 +124,15 @@ class FailureCause(DocumentPart):
     """A smallest set of changes that makes the good build fail."""
 
     what: str
-    """Says what changed, in one line."""
+    """What changed, in one line."""
     kind: CauseKind = "orchestration"
     confirmed: bool
-    """Says whether runs showed the cause. Otherwise it is a candidate."""
+    """Whether runs showed the cause. Otherwise it is a candidate."""
     effect: float
     """The share of the failing build's wrong elements, 0 to 1, that these changes alone make wrong."""
     changes: tuple[BuildChange, ...] = ()
     differences: tuple[str, ...] = ()
-    """Says how these changes make the tasks of a run differ from the good build's."""
+    """How these changes make the tasks of a run differ from the good build's."""
     kernel: str | None = None
     """The kernel that is at fault, or whose task is submitted differently; null where no task is."""
     position: int | None = None
@@ -144,7 +144,7 @@ class FailureCause(DocumentPart):
     """
     task_class: str | None = None
     tensor: str | None = None
-    """Says what that task leaves wrong, is given differently, or crashes before it has written.
+    """What that task leaves wrong, is given differently, or crashes before it has written.
 
     It is null where the source does not give its name.
     """
@@ -210,7 +210,7 @@ class UnorderedTasks(DocumentPart):
     hazard: Literal["read after write", "write after read", "write after write"]
     cause: str
     ordered_in_reference: bool | None = None
-    """Says whether the reference orders the two; null where one of them has no counterpart, or there is no other
+    """Whether the reference orders the two; null where one of them has no counterpart, or there is no other
     build."""
 
 
@@ -232,7 +232,7 @@ class OrderTrial(DocumentPart):
 
     """
     reference_fails: bool | None = None
-    """Says whether a good build has wrong outputs under the schedule too.
+    """Whether a good build has wrong outputs under the schedule too.
 
     It is null where the good build was not run or produced no outputs. It is also null where all its runs were right,
     but too few to be sure.
@@ -278,7 +278,7 @@ class Race(DocumentPart):
     """The search for a race. It is made where an edge is missing, or where a task goes wrong that is right alone."""
 
     confirmed: bool
-    """Says whether one order fails and another passes on the same data, in all of several fresh runs each."""
+    """Whether one order fails and another passes on the same data, in all of several fresh runs each."""
     trials: tuple[OrderTrial, ...] = ()
     confirmation: OrderConfirmation | None = None
     """The confirmation; null where no order failed in all its trials, or none passed in all."""
@@ -429,7 +429,7 @@ class FirstDivergent(DocumentPart):
 
 
 class DownstreamTask(DocumentPart):
-    """Holds what a task after the first divergent ones made of the error that reached it."""
+    """What a task after the first divergent ones made of the error that reached it."""
 
     task_id: str
     position: int
@@ -444,7 +444,7 @@ DIVERGENCE, TASK_GRAPH = "divergence.json", "task_graph.html"
 
 
 class ReferenceUsed(DocumentPart):
-    """Holds what the failing build was compared with."""
+    """What the failing build was compared with."""
 
     kind: Literal["good build", "other target", "other schedule", "recorded values", "golden data"]
     """The kind of reference.
@@ -567,7 +567,7 @@ class Divergence(Document):
     stall: Stall | None = None
     """The stall; null where the failing build ends. Where it is given, nothing was compared."""
     ended: str | None = None
-    """Says how the failing build ended, where it neither produced its outputs nor stalled; otherwise null."""
+    """How the failing build ended, where it neither produced its outputs nor stalled; otherwise null."""
     crash: CrashedTask | None = None
     """The crash; null where there was none, where runs with fewer tasks missed it, and in documents without it."""
     generated: GeneratedSources | None = None
@@ -626,7 +626,7 @@ class _Size(DocumentPart):
 
 
 class ReductionSize(DocumentPart):
-    """Says how far a build was reduced."""
+    """How far a build was reduced."""
 
     tasks: _Size
     kernels: _Size

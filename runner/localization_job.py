@@ -48,7 +48,7 @@ class SceneCase(Model):
 
 
 class LocalizationJob(Document):
-    """Holds what is to be localized, as JSON in a file.
+    """What is to be localized, as JSON in a file.
 
     `timeout` is the seconds for one run. `rtol` and `atol` are the case's own tolerance, None where its run did not
     report them.
@@ -62,7 +62,7 @@ class LocalizationJob(Document):
     golden_data: Path | None
     """The folder of the golden data. None for a scene test, which draws its data from a fixed seed."""
     scene: SceneCase | None = None
-    """Says how both scripts are run; None where there are build directories."""
+    """How both scripts are run; None where there are build directories."""
     timeout: float
     rtol: float | None
     atol: float | None
@@ -201,7 +201,7 @@ class TaskFootprint(DocumentPart):
     writes: tuple[UndeclaredWrite, ...]
     reads: tuple[UndeclaredRead, ...]
     wants_offset_zero: bool = False
-    """Says whether the task's results change where its tensors lie farther from the start of their buffers."""
+    """Whether the task's results change where its tensors lie farther from the start of their buffers."""
 
 
 class NotExamined(DocumentPart):
@@ -213,7 +213,7 @@ class NotExamined(DocumentPart):
 
 
 class Footprints(Document):
-    """Holds what a build's tasks touch.
+    """What a build's tasks touch.
 
     `examined` of `tasks` were run alone: of many similar tasks, a few are run.
     """

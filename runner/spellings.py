@@ -33,7 +33,7 @@ class Spelling:
     line: int
     begin: int
     is_own: bool
-    """Says whether the name means something that the file itself, or its own package, defines."""
+    """Whether the name means something that the file itself, or its own package, defines."""
     alias: bool = False
     """For an imported name, whether the file binds it to another name."""
 

@@ -332,7 +332,7 @@ class Repository(Model):
     """Untracked files that cleaning a slot spares (caches of incremental builds), as gitignore patterns."""
 
     submodules: bool = False
-    """Says whether to fill the submodules that no pin names from the checkout, each at its pinned commit.
+    """Whether to fill the submodules that no pin names from the checkout, each at its pinned commit.
 
     Otherwise their folders are empty.
     """
@@ -370,13 +370,13 @@ class GitlinkPin(Model):
     path: RelativePath
     target: str
     search: bool = True
-    """Says whether the pin is searched.
+    """Whether the pin is searched.
 
     A searched pin follows its holder's commits. Where the culprit moves it, the search continues inside it. A pin that
     is not searched is frozen: it is held at the bad end's value for the whole bisection.
     """
     optional: bool = False
-    """Says whether commits of `holder` without this submodule are run without it. Otherwise they cannot be tested."""
+    """Whether commits of `holder` without this submodule are run without it. Otherwise they cannot be tested."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -440,9 +440,9 @@ class Tool(Model):
     variables: Mapping[str, str] = {}
     """Variables for every step and run where the tool is found, such as cmake's compiler launcher for ccache."""
     hint: str = ""
-    """Says how to get the tool; `doctor` shows this."""
+    """How to get the tool; `doctor` shows this."""
     keeps_objects: bool = False
-    """Says whether the tool keeps compiled objects for all slots, as ccache does. Where one is found, builds are begun
+    """Whether the tool keeps compiled objects for all slots, as ccache does. Where one is found, builds are begun
     ahead.
     """
 
@@ -504,7 +504,7 @@ class CaseFlags(Model):
 
 
 class Case(Model):
-    """Says how a case is run."""
+    """How a case is run."""
 
     repository: str
     command: tuple[str, ...] = Field(min_length=1)
@@ -518,12 +518,12 @@ class Case(Model):
     """
     cwd: str
     harness: bool = True
-    """Says whether the case calls `golden.run` or `golden.run_jit`.
+    """Whether the case calls `golden.run` or `golden.run_jit`.
 
     Such a case runs under the shim, which reports what the calls returned.
     """
     scene_tests: bool = False
-    """Says whether cases are scene tests of the runtime. `reduce` takes their scripts, and runs its results as such."""
+    """Whether cases are scene tests of the runtime. `reduce` takes their scripts, and runs its results as such."""
     flags: CaseFlags = CaseFlags()
     yardstick: tuple[str, ...] = ()
     """Names that a script uses for its check: arguments, variables or functions for tolerances and expected values.
@@ -552,12 +552,12 @@ class Platform(Model):
     """A target on which the case runs."""
 
     board: bool = False
-    """Says whether the target is a board. A board is leased: it makes one run at a time, for all bisections
+    """Whether the target is a board. A board is leased: it makes one run at a time, for all bisections
     together."""
     needs: tuple[str, ...] = ()
     """Inherited variables without which nothing can be built or run for the platform."""
     undisturbed: bool = False
-    """Says whether no build may run ahead while a case runs on the platform."""
+    """Whether no build may run ahead while a case runs on the platform."""
 
 
 class Schedule(Model):
@@ -665,7 +665,7 @@ class Stack(Model):
     schedules: Mapping[str, Schedule] = {}
     """Settings of the runtime, by the names that `reduce` shows."""
     perturbations: Mapping[str, Perturbation] = {}
-    """Holds what may make a flaky failure certain, in the order in which it is tried."""
+    """What may make a flaky failure certain, in the order in which it is tried."""
     verdicts: tuple[VerdictRule, ...] = ()
     limits: MachineLimits = MachineLimits()
 

@@ -305,7 +305,7 @@ class ProbeOutcome:
     artifacts: Mapping[str, tuple[str, int]]
     """Path and size in bytes, by kind."""
     symptoms: Mapping[str, Any] | None = None
-    """Holds what a command's run showed of its failure, as JSON."""
+    """What a command's run showed of its failure, as JSON."""
     likeness: float | None = None
     """The probability that this run failed as the failing end did. None if the judgement did not use it."""
     verdict_source: VerdictSource = VerdictSource.OUTPUT

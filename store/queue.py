@@ -159,7 +159,7 @@ class QueueEntry:
     """A machine that could not run it while it waits, and why."""
     lost: int
     begun: bool
-    """Says whether the store has its bisection."""
+    """Whether the store has its bisection."""
     runs: int
     """The number of its bisection's runs that have ended."""
     outcome: BisectionOutcome | None
@@ -283,7 +283,7 @@ _Label = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_chec
 
 
 class Submission(BaseModel):
-    """Holds what is submitted; fields as in `SubmissionRow`.
+    """What is submitted; fields as in `SubmissionRow`.
 
     Invalid values raise `ValidationError`. All valid values are within what a store, a file system and a system call
     accept.
@@ -316,7 +316,7 @@ class QueueWorker:
     place: str
     boards: AbstractSet[Board] = frozenset()
     quota: int | None = None
-    """Says how many submissions of one user may run at once, on all workers together."""
+    """How many submissions of one user may run at once, on all workers together."""
     lease: float = 60.0
     """Seconds without news after which the worker loses its submission."""
 

@@ -213,7 +213,7 @@ class DriveRow(Base):
     last_alive: Mapped[datetime] = mapped_column("until")
     """Says when the process was last known to be alive."""
     end: Mapped[DriveEnd | None]
-    """Says how this drive ended. None while it runs or if it was killed."""
+    """How this drive ended. None while it runs or if it was killed."""
     message: Mapped[str | None] = mapped_column(Text)
     """The one-line error message, if it failed."""
 
@@ -539,7 +539,7 @@ class RegressionRow(Base):
     last_good: Mapped[str] = mapped_column(String(64))
     first_bad: Mapped[str] = mapped_column(String(64))
     bad_when: Mapped[str]
-    """Says what counts as bad in its bisection."""
+    """What counts as bad in its bisection."""
     bisection_id: Mapped[int | None] = mapped_column(ForeignKey("bisections.id"))
     problem: Mapped[str | None] = mapped_column(Text)
     """Says why its bisection named nothing."""
@@ -635,7 +635,7 @@ class SubmissionRow(Base):
     created: Mapped[datetime]
     state: Mapped[SubmissionState]
     cancelling: Mapped[bool]
-    """Says whether it was cancelled while it ran. Then its worker stops it."""
+    """Whether it was cancelled while it ran. Then its worker stops it."""
     exit_code: Mapped[int | None]
     """The exit code of the call, once it has ended."""
     finished: Mapped[datetime | None]
@@ -655,9 +655,9 @@ class SubmissionRow(Base):
     lease: Mapped[datetime | None]
     """The time until which the worker has it. A worker without news by then has lost it."""
     lost: Mapped[int]
-    """Says how many workers were lost while they ran it."""
+    """How many workers were lost while they ran it."""
     seconds: Mapped[float]
-    """Says how long it has run, with workers that no longer have it."""
+    """How long it has run, with workers that no longer have it."""
     tail: Mapped[str] = mapped_column(Text)
     """The last lines of its log."""
 

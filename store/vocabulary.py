@@ -305,7 +305,7 @@ class Evidence:
 
 
 class BisectionOutcome(StrEnum):
-    """Says how a bisection ended."""
+    """How a bisection ended."""
 
     CULPRIT = "culprit"
     SUSPECT = "suspect"
@@ -317,7 +317,7 @@ class BisectionOutcome(StrEnum):
 
 
 class DriveEnd(StrEnum):
-    """Says how one drive of a bisection ended: one process that started or resumed it."""
+    """How one drive of a bisection ended: one process that started or resumed it."""
 
     CONCLUDED = "concluded"
     """The bisection ended, or its budget did."""
@@ -326,7 +326,7 @@ class DriveEnd(StrEnum):
 
 
 class Seeks(StrEnum):
-    """Says what a search looks for: the first commit at which the case fails, or the first one after it that passes."""
+    """What a search looks for: the first commit at which the case fails, or the first one after it that passes."""
 
     REGRESSION = "regression"
     FIX = "fix"
@@ -363,7 +363,7 @@ class ProbeState(StrEnum):
 
 
 class Judgement(StrEnum):
-    """Says what a verdict means for the question that was asked."""
+    """What a verdict means for the question that was asked."""
 
     GOOD = "good"
     BAD = "bad"
@@ -371,10 +371,10 @@ class Judgement(StrEnum):
 
 
 class VerdictSource(StrEnum):
-    """Says what a verdict rests on."""
+    """What a verdict rests on."""
 
     OUTPUT = "output"
-    """Holds what the run printed, and how it ended."""
+    """What the run printed, and how it ended."""
     EXIT_CODE = "exit_code"
     """The exit code of a command, which is the judge. The verdict's signature then begins with `exit code N`."""
     PERSON = "person"
@@ -393,7 +393,7 @@ class BuildSource(StrEnum):
 
 
 class CaseStatus(StrEnum):
-    """Says what a night found about one cell: a case on a platform, at a tolerance, on a branch."""
+    """What a night found about one cell: a case on a platform, at a tolerance, on a branch."""
 
     PASSED = "passed"
     FLAKY = "flaky"

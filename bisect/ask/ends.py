@@ -115,7 +115,7 @@ _OPTIONS_OF_NEW = ("--term-new", "--term-bad")
 
 @dataclass(kw_only=True)
 class BisectLog:
-    """Holds what a log says, in its own order, with commits as it names them.
+    """What a log says, in its own order, with commits as it names them.
 
     `olds` are good commits and `news` bad ones. A log with terms of its own uses them the same way: `olds` have its old
     term, `news` its new one.
@@ -224,7 +224,7 @@ def _words(line: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """Holds what the user asked, before anything of it is checked."""
+    """What the user asked, before anything of it is checked."""
 
     stack: Stack
     repository: str | None
@@ -273,7 +273,7 @@ class Plan:
 
     name: str
     is_named: bool
-    """Says whether the user named the bisection or its folder. Otherwise each plan of the question makes another
+    """Whether the user named the bisection or its folder. Otherwise each plan of the question makes another
     name."""
     request: BisectRequest
     range: LoadedRange | None

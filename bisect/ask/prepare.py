@@ -267,7 +267,7 @@ def _parse_cherry_pick(text: str, stack: Stack, repository: str, git: GitReposit
 
 @dataclass(frozen=True, kw_only=True)
 class _PlanInputs:
-    """Holds what the question names, each part checked: the stack as it will be used, names, and folders of data."""
+    """What the question names, each part checked: the stack as it will be used, names, and folders of data."""
 
     stack: Stack
     repository: str

@@ -81,7 +81,7 @@ class FlakyShare:
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierRuns:
-    """Holds what the store remembers of a case on its platform, and of the other cases of its stack.
+    """What the store remembers of a case on its platform, and of the other cases of its stack.
 
     `good` are the commits of the case that were taken for good. `faults` are the earlier faults of the case.
     """
@@ -210,10 +210,10 @@ class BisectRequest(Document):
     paths: tuple[str, ...] = ()
     """Files and folders of `repository`. A candidate touches at least one. Without any, all commits are candidates."""
     seeks: Seeks = Seeks.REGRESSION
-    """Says what is sought. A regression lies behind the good end and before the bad one; a fix lies the other way
+    """What is sought. A regression lies behind the good end and before the bad one; a fix lies the other way
     about."""
     gallop: bool = False
-    """Says whether a good end is searched for, 1, 2, 4, ... commits before the bad end."""
+    """Whether a good end is searched for, 1, 2, 4, ... commits before the bad end."""
     cherry_picks: tuple[CherryPick, ...] = ()
     """Changes that commits of `repository` are tested with, in a stretch that does not build without them."""
     case: str | None
@@ -221,13 +221,13 @@ class BisectRequest(Document):
     platform: str
     device: int
     bad_when: str | None
-    """Says what makes a run bad. None means that a command fails as the failing end does, or that a person decides."""
+    """What makes a run bad. None means that a command fails as the failing end does, or that a person decides."""
     good_when: str | None = None
-    """Says what a pass has to show. None means the verdict `pass`, or exit code 0 of a command."""
+    """What a pass has to show. None means the verdict `pass`, or exit code 0 of a command."""
     crash: Crash = "skip"
-    """Says what a command counts as when a signal ends it."""
+    """What a command counts as when a signal ends it."""
     command: bool = False
-    """Says whether a command behind `--` is judged. Older requests do not have this field; use `is_command`."""
+    """Whether a command behind `--` is judged. Older requests do not have this field; use `is_command`."""
     golden_data: Path | None
     """The folder of the frozen data. Where it is None, they are captured at the good end if the case has any."""
     runtime_dir: Path | None = None
@@ -235,13 +235,13 @@ class BisectRequest(Document):
     frozen_runtime_dir: Path | None = None
     """The copy of `runtime_dir`, made when the bisection begins."""
     interactive: bool = False
-    """Says whether a person runs the case and judges it."""
+    """Whether a person runs the case and judges it."""
     typed: tuple[str, ...] = ()
     """The words that ask the same again, without the name of the command. Empty where nobody typed any."""
     folder: Path | None = None
     """The folder where they were typed."""
     first_parent: bool = False
-    """Says whether branches that were merged are left out. Of a merge only the first parent is followed."""
+    """Whether branches that were merged are left out. Of a merge only the first parent is followed."""
     commit_pages: Mapping[str, str] = {}
     """The address of each repository's commit pages. A commit's id is appended to it."""
     timeout: float | None
@@ -250,7 +250,7 @@ class BisectRequest(Document):
     reuses: tuple[str, ...] = ()
     """The bisections that asked the same before. Their runs of equal content count here too."""
     earlier_runs: EarlierRuns | None = None
-    """Holds what the store knew of the case at the start. None means that it knew nothing, or that what counts as bad
+    """What the store knew of the case at the start. None means that it knew nothing, or that what counts as bad
     is no verdict."""
     output: Path
     inherited: InheritedVariables | None = None

@@ -380,7 +380,7 @@ def localize_culprit(
 
 @dataclass(frozen=True, kw_only=True)
 class _LocalizationContext:
-    """Holds what all steps of a localization need. `deadline` is a time of `time.monotonic`."""
+    """What all steps of a localization need. `deadline` is a time of `time.monotonic`."""
 
     rows: Rows
     culprit: ComparedProbe
@@ -541,7 +541,7 @@ def call_hook(command: Sequence[str], text: str, variables: Mapping[str, str]) -
 
 
 class EndNotice(Document):
-    """Holds what the command of --notify gets on its standard input."""
+    """What the command of --notify gets on its standard input."""
 
     schema_version: Literal[1] = 1
     name: str

@@ -292,7 +292,7 @@ CANCELLED = "stopped: its result is not waited for any more"
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Says how many runs and builds are still to come if every run tells the truth.
+    """How many runs and builds are still to come if every run tells the truth.
 
     `seconds` is the time they take. It is None where nothing was timed yet.
     """

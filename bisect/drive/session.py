@@ -104,7 +104,7 @@ _VERDICTS = {
 
 
 class PersonAnswer(StrEnum):
-    """Says what a person may answer. The first letters are enough where they are unique."""
+    """What a person may answer. The first letters are enough where they are unique."""
 
     GOOD = "good"
     BAD = "bad"
@@ -299,7 +299,7 @@ class StoredBisection:
         self._end = DriveEnd.INTERRUPTED
         self._failure: str | None = None
         self._has_time = False
-        """Says whether the time of this start was recorded for its report."""
+        """Whether the time of this start was recorded for its report."""
         self.conclusion: Conclusion | None = None
         """The conclusion, if the bisection ended in this start."""
 

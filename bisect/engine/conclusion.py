@@ -20,7 +20,7 @@ class NamedCommit(Model):
     """Its first parent, which was run beside it."""
     confidence: float | None
     merge: bool
-    """Says whether it has several parents. None of these fails by itself: what it merges interacts."""
+    """Whether it has several parents. None of these fails by itself: what it merges interacts."""
     version: str | None = None
     """The release that it stands for."""
     under: str | None = None
@@ -28,7 +28,7 @@ class NamedCommit(Model):
 
 
 class Counterfactual(Model):
-    """Says whether a pin that the culprit moves is to blame, by the 2 x 2 of the pin and the commit that holds it.
+    """Whether a pin that the culprit moves is to blame, by the 2 x 2 of the pin and the commit that holds it.
 
     `repository` is the pinned repository of the stack. For another pin, it is the pin's own name. The blame for such a
     pin is "version", because it has no history to search.
@@ -55,7 +55,7 @@ YardstickBlame = Literal["yardstick", "other change", "both together", "either",
 
 
 class YardstickTest(Model):
-    """Says whether the culprit's change of how its case measures is to blame.
+    """Whether the culprit's change of how its case measures is to blame.
 
     The culprit is run as its parent measures, and the parent as the culprit measures.
     """
@@ -100,7 +100,7 @@ class NoCommit(Model):
 
 
 class EndRate(Model):
-    """Says how often an end failed in its `runs` judged runs."""
+    """How often an end failed in its `runs` judged runs."""
 
     end: Literal["good", "bad"]
     commit: str
@@ -155,7 +155,7 @@ class Conclusion(Document):
     yardstick: YardstickTest | None = None
     """Set where the culprit changes how its case measures."""
     diffs: tuple[CommitDiff, ...] = ()
-    """Holds what the culprits change. A commit that git could not read has no entry, and stores of earlier versions
+    """What the culprits change. A commit that git could not read has no entry, and stores of earlier versions
     have none."""
     rates: tuple[EndRate, ...] = ()
     pins: tuple[PinRecord, ...] = ()

@@ -37,7 +37,7 @@ belief."""
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ExpectedGain:
-    """Holds what one more probe of each candidate of a range and, last, of its good end promises, and takes. Arrays
+    """What one more probe of each candidate of a range and, last, of its good end promises, and takes. Arrays
     have shape [n + 1].
 
     commits: the candidates. in_flight: the candidates (or the good end) that are being probed. contents: what is built
@@ -159,7 +159,7 @@ Suspicion: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """Holds what a choice depends on beside the bisection itself, as it is when the bisection is asked what it needs.
+    """What a choice depends on beside the bisection itself, as it is when the bisection is asked what it needs.
 
     workers: how many probes of this bisection may run at once. timings: what probes are expected to take before any of
     its own was timed. built: contents that were built, for whomever. suspicions: for each repository what other

@@ -200,7 +200,7 @@ class CheckChangeTests(CulpritState):
     """The culprit is run as its parent measures, and its parent as the culprit measures."""
 
     how: str
-    """Says what the pins that the culprit moves have to do with the failure."""
+    """What the pins that the culprit moves have to do with the failure."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:

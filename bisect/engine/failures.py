@@ -94,7 +94,7 @@ that ends with either of two codes equally often, 6 runs show both with 97 %."""
 
 
 class Reading(Enum):
-    """Says which failures count: all that may be the failing end's, those that likely are, or those alone that surely
+    """Which failures count: all that may be the failing end's, those that likely are, or those alone that surely
     are. The value is the least likeness of what counts."""
 
     ANY = 0.0
@@ -104,12 +104,12 @@ class Reading(Enum):
 
 @dataclass(frozen=True)
 class EndFailure:
-    """Holds what the ends show, and what passing runs show. Made by `end_failure`."""
+    """What the ends show, and what passing runs show. Made by `end_failure`."""
 
     at_end: tuple[Symptoms, ...]
     passing: tuple[Symptoms, ...]
     passing_end: tuple[Symptoms, ...] = ()
-    """Holds what runs of the passing end showed."""
+    """What runs of the passing end showed."""
 
     def likeness(self, symptoms: Symptoms) -> float:
         """The chance that a failed run shows the end's failure."""

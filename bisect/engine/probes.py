@@ -11,7 +11,7 @@ from ..history.range import SlotBuild
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Holds what a probe builds and runs: one commit of a repository, with other repositories held at fixed commits.
+    """What a probe builds and runs: one commit of a repository, with other repositories held at fixed commits.
 
     content: the key of all that can change the result; targets of equal content are the same.
     """
@@ -49,7 +49,7 @@ class RunningProbe:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeTimes:
-    """Holds what a probe took, in seconds of wall time, and where its build came from."""
+    """What a probe took, in seconds of wall time, and where its build came from."""
 
     build_source: BuildSource
     build_seconds: float
@@ -84,7 +84,7 @@ class FinishedProbe:
     kernels: tuple[str, ...] = ()
     errors: tuple[CompilerError, ...] = ()
     symptoms: Symptoms | None = None
-    """Holds what a command showed of its failure. None where it is not judged by that."""
+    """What a command showed of its failure. None where it is not judged by that."""
     likeness: float = 1.0
     """The chance that a failed probe shows the failure of the failing end."""
     times: ProbeTimes

@@ -60,7 +60,7 @@ class PosteriorCache:
 
 @dataclass(frozen=True)
 class ErrorBlame:
-    """Holds what an error that made some content untestable blames."""
+    """What an error that made some content untestable blames."""
 
     content: str
     error: CompilerError
@@ -69,7 +69,7 @@ class ErrorBlame:
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbedAnswer:
-    """Holds what the search of a range under a perturbation tells of the range without it. culprit: the candidate that
+    """What the search of a range under a perturbation tells of the range without it. culprit: the candidate that
     it names; None where it names none."""
 
     perturbation: str
@@ -89,9 +89,9 @@ class RangeSearch:
     unperturbed: "RangeSearch | None" = None
     """The search of the range without a perturbation, where this one searches it under one."""
     reading: Reading = Reading.LIKELY
-    """Says which failures count."""
+    """Which failures count."""
     perturbations_tried: bool = False
-    """Says whether perturbations had their turn."""
+    """Whether perturbations had their turn."""
     found_under: PerturbedAnswer | None = field(default=None, compare=False)
     """The result of the search under a perturbation."""
     _cache: PosteriorCache = field(default_factory=PosteriorCache, compare=False, repr=False)

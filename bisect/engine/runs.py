@@ -290,19 +290,19 @@ class BisectionQuestion:
     """The repository of the case, where the stack file says how a case's script measures."""
     case: str | None = None
     mismatch: bool = True
-    """Says whether a mismatch is what counts as bad, so that errors have a size."""
+    """Whether a mismatch is what counts as bad, so that errors have a size."""
     by_command: bool = False
-    """Says whether a command is judged, or a person judges."""
+    """Whether a command is judged, or a person judges."""
     by_likeness: bool = False
-    """Says whether a failure of the command is bad only if it is like the failing end's."""
+    """Whether a failure of the command is bad only if it is like the failing end's."""
     crash_is_bad: bool = False
-    """Says whether a command that a signal ends is bad, whatever the failing end shows."""
+    """Whether a command that a signal ends is bad, whatever the failing end shows."""
     rates: Rates = _UNKNOWN_RATES
-    """Holds what is known of the fail rates before anything was run."""
+    """What is known of the fail rates before anything was run."""
     perturbations: tuple[OfferedPerturbation, ...] = ()
-    """Holds what may make a flaky failure certain, in the order in which it is tried."""
+    """What may make a flaky failure certain, in the order in which it is tried."""
     parted: bool = False
-    """Says whether the older end stands for one on another branch: it is the merge base of the two ends."""
+    """Whether the older end stands for one on another branch: it is the merge base of the two ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,7 +312,7 @@ class BisectionKnowledge:
     question: BisectionQuestion
     log: ProbeLog = field(default_factory=ProbeLog)
     frozen: bool = False
-    """Says whether the golden data are there. All probes from then on get them."""
+    """Whether the golden data are there. All probes from then on get them."""
     answers: tuple[tuple[HistoryQuestion, HistoryAnswer], ...] = ()
 
     def with_answer(self, question: HistoryQuestion, answer: HistoryAnswer) -> "BisectionKnowledge":
@@ -368,7 +368,7 @@ class SavedData:
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """Says how many candidates are left. The search takes about `expected_steps` more steps, one after the other.
+    """How many candidates are left. The search takes about `expected_steps` more steps, one after the other.
 
     expected_steps: None where that cannot be told. runs: the least and the most runs after which such a search mostly
     ends, where runs contradict each other.
@@ -409,7 +409,7 @@ Note: TypeAlias = SearchProgress | ConfirmationProgress | Notice | GoodEnd
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """Holds what has to happen: start and cancel these probes, answer these questions, freeze this golden data.
+    """What has to happen: start and cancel these probes, answer these questions, freeze this golden data.
 
     Where all are empty, the bisection waits for the running probes. `cancel` gives the numbers of running probes.
     """

@@ -616,7 +616,7 @@ class PerturbationTrials(RangeState):
 
 
 class _Trial:
-    """Holds what both ends did so far under one perturbation."""
+    """What both ends did so far under one perturbation."""
 
     def __init__(self, under: RangeSearch, known: BisectionKnowledge) -> None:
         self.under = under

@@ -101,7 +101,7 @@ class MovedPin:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckChange:
-    """Says how two commits measure differently, and two commits with that exchanged, which the private clone keeps."""
+    """How two commits measure differently, and two commits with that exchanged, which the private clone keeps."""
 
     changes: tuple[str, ...]
     new_with_old: str

@@ -389,7 +389,7 @@ class Range:
     """Files and folders, of which a candidate touches one. Without any, each commit may be a candidate."""
     seeks: Seeks = Seeks.REGRESSION
     first_parent: bool = False
-    """Says whether branches that were merged within the range are left out. Each is represented by its merge."""
+    """Whether branches that were merged within the range are left out. Each is represented by its merge."""
 
 
 @dataclass(frozen=True, kw_only=True)

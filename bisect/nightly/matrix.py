@@ -91,7 +91,7 @@ class NightlyConfig(Model):
     reruns: int = Field(default=3, ge=1)
     """The number of runs after a new failure. One pass among them makes it flaky."""
     unchanged: Literal["reuse", "run"] = "reuse"
-    """Says whether a case takes the last result or runs again where neither content nor environment has changed."""
+    """Whether a case takes the last result or runs again where neither content nor environment has changed."""
     budget: _Duration | None = None
     window: NightWindow | None = None
     timeout: _Duration | None = None

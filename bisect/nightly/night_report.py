@@ -38,7 +38,7 @@ from .matrix import judge_matrix_run, result_log
 
 
 class CaseReport(Model):
-    """Holds what a night found for one cell. `runs` is 0 where the result is that of an earlier night."""
+    """What a night found for one cell. `runs` is 0 where the result is that of an earlier night."""
 
     case: str
     platform: str
@@ -118,7 +118,7 @@ class NightReport(Document):
 
 
 class HookReport(Document):
-    """Holds what a hook reads: an event and its incident."""
+    """What a hook reads: an event and its incident."""
 
     upgrades = (remove_format,)
     schema_version: Literal[2] = 2
@@ -289,7 +289,7 @@ A case has no result where it could not be run, or where its device or environme
 
 
 class FailOn(StrEnum):
-    """Says which failures of cases make a night fail."""
+    """Which failures of cases make a night fail."""
 
     NEW = "new"
     ANY = "any"

@@ -105,7 +105,7 @@ class RegressionTask(ABC):
     """
 
     purpose: ClassVar[str]
-    """Says what the bisection looks for, in words."""
+    """What the bisection looks for, in words."""
     deadline: float | None = None
 
     def __init__(
@@ -494,7 +494,7 @@ def _common_fix(incident: IncidentRow) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """Holds what the runs of a cell say about its open regression.
+    """What the runs of a cell say about its open regression.
 
     judgement: good where it has recovered, bad where it still fails, None where another run is needed.
     passes: how often the cell has passed since it last failed.

@@ -27,7 +27,7 @@ OVERVIEW_NIGHTS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """Holds what a night found for a cell, with the number of its incident."""
+    """What a night found for a cell, with the number of its incident."""
 
     status: CaseStatus
     message: str
@@ -181,7 +181,7 @@ def incident(session: Session, job: str, ordinal: int) -> tuple[IncidentRow, Seq
 
 @dataclass(frozen=True, kw_only=True)
 class CaseView:
-    """Holds what a case page shows: one cell with its results, newest first.
+    """What a case page shows: one cell with its results, newest first.
 
     Seconds are medians over the runs of the cell, and over the builds that were not reused.
     """

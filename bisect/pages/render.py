@@ -236,12 +236,12 @@ class TestedCommit:
     same_as: str | None
     """The commit of equal content that was run in its place; None where this commit was run itself."""
     named: bool
-    """Says whether it is a culprit, the commit that brought one in, or the commit that a culprit removed."""
+    """Whether it is a culprit, the commit that brought one in, or the commit that a culprit removed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RangeView:
-    """Holds what the page shows of one searched range."""
+    """What the page shows of one searched range."""
 
     repository: str
     old: str
@@ -259,18 +259,18 @@ class RangeView:
 
 @dataclass(frozen=True, kw_only=True)
 class BisectionView:
-    """Holds what the page of one bisection shows."""
+    """What the page of one bisection shows."""
 
     report: Report
     ranges: tuple[RangeView, ...]
     divergence: Divergence | None
     task_graph: bool
     reduced: bool
-    """Says whether a reduced build can be downloaded; `task_graph` says so of the task graph."""
+    """Whether a reduced build can be downloaded; `task_graph` says so of the task graph."""
     ends: tuple[EndSummary, ...]
-    """Holds what both ends showed last, where they do not differ or one could not be judged; otherwise empty."""
+    """What both ends showed last, where they do not differ or one could not be judged; otherwise empty."""
     to_check: tuple[str, ...]
-    """Holds what usually explains such ends; otherwise empty."""
+    """What usually explains such ends; otherwise empty."""
 
 
 def bisection_view(rows: Rows) -> BisectionView:

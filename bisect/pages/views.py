@@ -224,7 +224,7 @@ thousands."""
 
 @dataclass(frozen=True, kw_only=True)
 class CommitView:
-    """Holds what the page of one commit shows. `described` is None where the store does not describe the commit."""
+    """What the page of one commit shows. `described` is None where the store does not describe the commit."""
 
     repository: str
     sha: str
@@ -299,7 +299,7 @@ class BisectionSummary:
     created: datetime
     outcome: str
     ended: str
-    """Says how the bisection ended, or why it has not, in words."""
+    """How the bisection ended, or why it has not, in words."""
     case: str
     platform: str
     repository: str

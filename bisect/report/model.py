@@ -50,7 +50,7 @@ class AnswerCommit(CommitReference):
     """The first parent, which was run beside the commit."""
     confidence: float | None
     merge: bool
-    """Says whether the commit has several parents."""
+    """Whether the commit has several parents."""
     version: str | None = None
     """The release that the commit stands for."""
     under: str | None = None
@@ -121,9 +121,9 @@ class OtherFailure(Model):
     """The first commit that showed it, parents before children."""
     last: CommitReference
     commits: int
-    """Says how many commits that were run showed it."""
+    """How many commits that were run showed it."""
     counts_as_bad: bool
-    """Says whether runs that failed so were counted as bad; otherwise they were skipped."""
+    """Whether runs that failed so were counted as bad; otherwise they were skipped."""
     onset: CommitReference | None
     """The commit that introduced it: it fails so, and each of its parents passes. None where the runs do not tell."""
     may_have_begun_at: int
@@ -215,7 +215,7 @@ class PatchReport(CommitReference):
 
 
 class PerturbationReport(Model):
-    """Holds what both ends did under a perturbation, which was tried because the failure is flaky."""
+    """What both ends did under a perturbation, which was tried because the failure is flaky."""
 
     name: str
     changes: str
@@ -224,7 +224,7 @@ class PerturbationReport(Model):
     good_runs: int
     good_failures: int
     searched: bool
-    """Says whether the perturbation made the failure certain, so that the range was searched under it."""
+    """Whether the perturbation made the failure certain, so that the range was searched under it."""
 
 
 class RangeReport(Model):
@@ -239,7 +239,7 @@ class RangeReport(Model):
     """The repositories that stayed at one commit for the whole range, with these commits."""
     commits: int
     candidates: int
-    """Says how many of the commits can differ in their result."""
+    """How many of the commits can differ in their result."""
 
 
 class Surroundings(Model):
@@ -267,7 +267,7 @@ class Side(CommitReference):
     runs: tuple[int, ...]
     """The ordinals of all its runs that could be judged."""
     failures: int
-    """Says how many of them failed."""
+    """How many of them failed."""
     shown: int
     """The ordinal of the run that shows this side best."""
     script: str
@@ -328,7 +328,7 @@ class Report(Document):
     """Commits that failed before a later one passed. Where a fix was sought, they passed before a later one failed."""
 
     seeks: Seeks
-    """Says what `culprits` are: the first commits that fail, or (`fix`) the first that pass again."""
+    """What `culprits` are: the first commits that fail, or (`fix`) the first that pass again."""
     stack: str
     repository: str
     good: str
@@ -338,12 +338,12 @@ class Report(Document):
     platform: str
     device: int
     bad_when: str | None
-    """Says what counts as bad. None: the exit code of the case decides."""
+    """What counts as bad. None: the exit code of the case decides."""
     asked_confidence: float
     confidence_basis: ConfidenceBasis | None = None
     """None where no culprit is named."""
     caveats: tuple[str, ...] = ()
-    """Holds what the runs say against the answer, and what to do."""
+    """What the runs say against the answer, and what to do."""
     golden: str | None
     """The SHA-256 of the manifest of the data that every probe ran with."""
     golden_directory: str | None = None
@@ -351,7 +351,7 @@ class Report(Document):
 
     ranges: tuple[RangeReport, ...]
     rates: tuple[EndRate, ...]
-    """Says how often each end failed when it was measured."""
+    """How often each end failed when it was measured."""
     counterfactuals: tuple[Counterfactual, ...]
     layers: tuple[MovedLayers, ...] = ()
     """The tested layers of each commit that moves several pins at once."""

@@ -82,7 +82,7 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Holds what runs of another kind tell of the hypotheses beforehand.
+    """What runs of another kind tell of the hypotheses beforehand.
 
     commits: how probable it is that each is to blame, if any is; shape [n], of sum 1. others: the factor by which it is
     less probable that none is.
@@ -321,7 +321,7 @@ _LEAST_MASS = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class JointInformation:
-    """Holds what runs of some commits tell beside each other.
+    """What runs of some commits tell beside each other.
 
     probability: of the hypotheses, those that no run of `commits` tells apart as one; shape [h]. fails: the chance that
     a run of each of `commits` fails under each of them; shape [k, h].
@@ -397,7 +397,7 @@ Cell: TypeAlias = frozenset[str]
 
 @dataclass(frozen=True)
 class LayerMatrix:
-    """Holds what is known of the cells of some layers. A new matrix knows the two ends; each outcome makes another
+    """What is known of the cells of some layers. A new matrix knows the two ends; each outcome makes another
     matrix."""
 
     layers: tuple[str, ...]

@@ -20,7 +20,7 @@ _NO_PARENT = -1
 
 
 class Ancestry:
-    """Says which commit builds on which. Commits are added parents first, and are the numbers 0, 1, ... in that order.
+    """Which commit builds on which. Commits are added parents first, and are the numbers 0, 1, ... in that order.
 
     Each ancestry is that of one parent, the base, and what the other parents bring in. The base is the parent with the
     most ancestors. That keeps the rest small: a long-lived branch that merges the trunk brings in its own few commits,
@@ -35,7 +35,7 @@ class Ancestry:
         self.base: list[int] = []
         """The parent with the most ancestors of each commit, -1 where it has no parent."""
         self.brought: dict[int, list[int]] = {}
-        """Holds what each merge brings in beside its base, ascending. A merge that brings in nothing is left out."""
+        """What each merge brings in beside its base, ascending. A merge that brings in nothing is left out."""
         self._parents: list[Sequence[int]] = []
         self._count: list[int] = []
         self._depth: list[int] = []

@@ -355,7 +355,7 @@ class Explanation:
     _weights: tuple[Floats, Floats]
     _culprit: Integers
     _growing: tuple[GrowingFault, Floats] | None = None
-    """Holds what follows where the fault grows, and the share that this has of the evidence of each group."""
+    """What follows where the fault grows, and the share that this has of the evidence of each group."""
 
     def with_growing(self, grown: GrowingFault | None, share: Floats) -> "Explanation":
         """Return the explanation with faults that grow beside. share: of all commits, in each group."""
@@ -386,7 +386,7 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class _Sides:
-    """Says which of the t commits that ran are bad under each of h hypotheses, and which are the culprit or a parent of
+    """Which of the t commits that ran are bad under each of h hypotheses, and which are the culprit or a parent of
     it.
 
     Shapes [t, h]. tallies: the fails and passes of each. ends: commits whose outcomes are not their own, as the

@@ -115,7 +115,7 @@ _MODELS = (
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Holds what is expected of runs: a joint distribution of a = P(fail | good) and r = P(fail | bad) on a grid.
+    """What is expected of runs: a joint distribution of a = P(fail | good) and r = P(fail | bad) on a grid.
 
     It also holds how outcomes of one commit hang together, as models, each with its weight. good: values of a, shape
     [j]. bad: values of r, shape [k]. weight: their joint probability, shape [j, k].
@@ -177,7 +177,7 @@ class Rates:
 
 
 class Fit(NamedTuple):
-    """Says how rates explain counts, per row: log evidence, and the mean of each rate given the counts."""
+    """How rates explain counts, per row: log evidence, and the mean of each rate given the counts."""
 
     log_evidence: Floats
     good: Floats

@@ -19,7 +19,7 @@ from .graph import CommitGraph, Floats, Integers, Mask
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Says how far the nearest tried commits before and after each commit are, and whether each was skipped."""
+    """How far the nearest tried commits before and after each commit are, and whether each was skipped."""
 
     distance_before: Integers
     skipped_before: Mask

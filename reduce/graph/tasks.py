@@ -514,7 +514,7 @@ def predecessors_among(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
 
 
 class Hazard(Enum):
-    """Says what goes wrong if the two tasks run in the other order, or at once."""
+    """What goes wrong if the two tasks run in the other order, or at once."""
 
     READ_AFTER_WRITE = "read after write"
     WRITE_AFTER_READ = "write after read"

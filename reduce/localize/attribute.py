@@ -136,7 +136,7 @@ class DivergentTask:
     counterpart: KernelTask | None
     dumped: DumpPair
     exceeds_harness: bool
-    """Says whether the error is over the case's own tolerance too, or that tolerance is not known."""
+    """Whether the error is over the case's own tolerance too, or that tolerance is not known."""
 
     @property
     def actual(self) -> TaskValues:

@@ -144,7 +144,7 @@ class Interventions:
     changes: BuildChanges
     schedule: str | None = None
     passes: int = 1
-    """Says how many times a build has to pass before it counts as one without the failure, which may be flaky."""
+    """How many times a build has to pass before it counts as one without the failure, which may be flaky."""
     trials: dict[frozenset[Change], Intervention] = field(
         default_factory=dict[frozenset[Change], Intervention]
     )
@@ -377,7 +377,7 @@ def _call(task: KernelTask) -> tuple[object, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalizationRequest:
-    """Says which build fails, and what it is compared with.
+    """Which build fails, and what it is compared with.
 
     Attributes:
         golden_data: the frozen inputs and outputs; by default those saved in the failing build.

@@ -53,7 +53,7 @@ _MAX_DECLARATION_LINES = 4
 
 
 class ChangedPart(Enum):
-    """Says what a change is made to."""
+    """What a change is made to."""
 
     KERNEL = "kernel"
     """The source of one kernel, as a whole."""

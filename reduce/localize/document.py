@@ -70,7 +70,7 @@ _MOST_NAMED = 6
 
 @dataclass(frozen=True, kw_only=True)
 class CauseInTasks:
-    """Says how the tasks of the build with one cause alone differ from the good build's tasks."""
+    """How the tasks of the build with one cause alone differ from the good build's tasks."""
 
     cause: Cause
     differences: tuple[TaskDifference, ...]
@@ -537,7 +537,7 @@ def _finite(number: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EndingFindings:
-    """Holds what was found about a build that crashes or does not compile.
+    """What was found about a build that crashes or does not compile.
 
     `ended` says in one line how it ended, and `causes` are the changes that make the good build end so. `crashing` is
     the task that crashes, where one was found.
@@ -633,7 +633,7 @@ def add_cause_origin(generated: GeneratedSources | None, causes: Sequence[Cause]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchCost:
-    """Holds what the search took until its answer; verdicts on tasks below it and trials of orders come on top."""
+    """What the search took until its answer; verdicts on tasks below it and trials of orders come on top."""
 
     runs: int
     reference_runs: int
@@ -715,7 +715,7 @@ class Findings:
 
 @dataclass(frozen=True, kw_only=True)
 class StallFindings:
-    """Holds what was found about a build that does not end, in further runs of it and one of the reference."""
+    """What was found about a build that does not end, in further runs of it and one of the reference."""
 
     request: LocalizationRequest
     stall: Stall
@@ -772,7 +772,7 @@ def _unordered_tasks(edge: MissingEdge, expected: ExpectedValues) -> UnorderedTa
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedFindings:
-    """Holds what was found about each of the causes, in their order; without causes, about the failing build as a
+    """What was found about each of the causes, in their order; without causes, about the failing build as a
     whole.
 
     `explanation` is None where the harness does not report what a run puts out.

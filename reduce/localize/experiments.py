@@ -58,7 +58,7 @@ Steps = Generator[Experiment[Any], Any, T]
 
 
 class Expectation(Protocol):
-    """Holds what some tasks should leave, by their ordinal in the failing build."""
+    """What some tasks should leave, by their ordinal in the failing build."""
 
     def results_of(self, ordinal: int) -> Mapping[int, TensorView]:
         """Return what the task should leave, by argument index, as far as it is known.
@@ -79,7 +79,7 @@ class Expectation(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DumpPair:
-    """Holds what the tasks of the failing build held in one run, and what they should have held."""
+    """What the tasks of the failing build held in one run, and what they should have held."""
 
     actual: ArgsDump
     expected: Expectation
@@ -148,7 +148,7 @@ class DumpEverything(Experiment[DumpPair]):
     failing: RecordedBuild
     expected: DumpSource
     known: Expectation | None = None
-    """Holds what an earlier run of the reference has dumped; None: the reference is run too."""
+    """What an earlier run of the reference has dumped; None: the reference is run too."""
     schedule: str | None = None
 
 

@@ -225,7 +225,7 @@ def _add_lowest(observations: Observations, region: Mask, budget: int, chosen: M
 
 @dataclass(frozen=True, kw_only=True)
 class FirstDivergences:
-    """Holds what a search has found.
+    """What a search has found.
 
     Attributes:
         divergent: the first divergent tasks, in submission order, as far as they were dumped with all their arguments.
@@ -375,7 +375,7 @@ class ObservedTasks:
 
 @dataclass(frozen=True, kw_only=True)
 class RunComparison:
-    """Holds what one run has dumped, and what its tasks should have left."""
+    """What one run has dumped, and what its tasks should have left."""
 
     tasks: TaskList
     """The tasks of the failing build."""

@@ -404,7 +404,7 @@ class _Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """Holds what an examination found; tasks that are in neither list touch nothing else."""
+    """What an examination found; tasks that are in neither list touch nothing else."""
 
     found: list[TaskFootprint] = field(default_factory=list[TaskFootprint])
     not_examined: list[NotExamined] = field(default_factory=list[NotExamined])
@@ -592,7 +592,7 @@ def _batches(subjects: Sequence[_Subject]) -> Iterator[list[_Subject]]:
 
 @dataclass(frozen=True, kw_only=True)
 class FootprintRequest:
-    """Says which build is examined, and how.
+    """Which build is examined, and how.
 
     `golden_data` is by default the build's own. `timeout` is in seconds of a run.
     """

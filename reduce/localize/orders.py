@@ -124,7 +124,7 @@ class OrderTrials:
     _first: dict[str, OrderTrial] = field(default_factory=dict[str, OrderTrial])
     """The first run under each schedule of the stack file."""
     _outputs: dict[str, TensorFolder] = field(default_factory=dict[str, TensorFolder])
-    """Holds what that run put out."""
+    """What that run put out."""
 
     @classmethod
     def from_build(

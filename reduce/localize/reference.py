@@ -262,7 +262,7 @@ class ReferenceRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class _BuildReference:
-    """Holds what both references that are builds have in common: a build directory, and the toolchain that runs it."""
+    """What both references that are builds have in common: a build directory, and the toolchain that runs it."""
 
     path: Path
     toolchain: Toolchain
@@ -323,7 +323,7 @@ _Writes = Mapping[tuple[int, int], tuple[str, Region]]
 
 @dataclass(frozen=True, kw_only=True)
 class MatchedValues:
-    """Holds what tasks should leave, by ordinal and argument index, as far as it is known.
+    """What tasks should leave, by ordinal and argument index, as far as it is known.
 
     `not_compared` names the recorded tensors that say nothing about the tasks, with the reason.
     """
@@ -392,7 +392,7 @@ def _mismatch_reason(failing: RecordedBuild, name: str, value: TensorView, write
 
 @dataclass(frozen=True, kw_only=True)
 class KnownValues:
-    """Holds what tasks should leave, by ordinal and argument index, as far as it is known.
+    """What tasks should leave, by ordinal and argument index, as far as it is known.
 
     Only what no later task overwrites is known: a value says what a tensor holds in the end.
     """
@@ -537,7 +537,7 @@ class KnownValues:
 
 
 class Reference(Protocol):
-    """Holds what the failing build is compared with, as it was asked for."""
+    """What the failing build is compared with, as it was asked for."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -564,7 +564,7 @@ class Reference(Protocol):
 
 
 class ExpectedValues(Protocol):
-    """Holds what the tasks of a failing build should leave, as far as the reference tells."""
+    """What the tasks of a failing build should leave, as far as the reference tells."""
 
     @property
     def compared(self) -> tuple[int, ...]:

@@ -438,7 +438,7 @@ class FailedRunError(UserError):
         super().__init__(message)
         kind, _, text = reason.partition(": ")
         self.lacks_module = family_of_exception(kind, text) is Family.IMPORT
-        """Says whether the interpreter did not find a module."""
+        """Whether the interpreter did not find a module."""
 
 
 class ReplayError(FailedRunError):

@@ -619,7 +619,7 @@ class PreparedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class LoneResult:
-    """Holds what one task left: its results, by argument index, and its flat buffers with all that lies around its
+    """What one task left: its results, by argument index, and its flat buffers with all that lies around its
     tensors.
 
     `left`, the buffers, is None if the harness does not give them.

@@ -151,7 +151,7 @@ def expected_contents(
 
 @dataclass
 class _Contents:
-    """Holds what is known of one buffer's elements at a point of the walk."""
+    """What is known of one buffer's elements at a point of the walk."""
 
     buffer: Buffer
     now: Array
@@ -167,15 +167,15 @@ class _Contents:
     spoiler: npt.NDArray[np.int64]
     """The last kept task that wrote each element although nothing of it belongs there, or -1 for none."""
     known: npt.NDArray[np.bool_]
-    """Says whether `truth` was given or written."""
+    """Whether `truth` was given or written."""
     supplied: npt.NDArray[np.bool_]
-    """Says whether `initial` was given by the case or recorded."""
+    """Whether `initial` was given by the case or recorded."""
     seen: npt.NDArray[np.bool_]
     """The elements that were given to kept tasks. Their initial contents cannot change from here on."""
     unread: npt.NDArray[np.bool_]
     """The elements that are results: a kept task wrote them, and no kept task has read them since."""
     used: bool = False
-    """Says whether a kept task has the buffer as an argument."""
+    """Whether a kept task has the buffer as an argument."""
 
     @classmethod
     def from_buffer(cls, buffer: Buffer, given: TensorView | None) -> _Contents:

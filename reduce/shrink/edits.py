@@ -771,7 +771,7 @@ def edit_kinds(pair: BuildPair, first_wrong: int | None, differing: Sequence[str
 
 @dataclass(frozen=True)
 class EditSchedule:
-    """Says which kind of edit searches next.
+    """Which kind of edit searches next.
 
     The kinds take turns in their order, round after round. The schedule ends when each has searched the same best
     program without success. No single edit of any kind makes it smaller then. The memory answers what they ask a second

@@ -49,7 +49,7 @@ Subset = frozenset[int]
 
 
 class Answer(Enum):
-    """Says what a run of a candidate showed.
+    """What a run of a candidate showed.
 
     INTERESTING is the failure looked for. With NOT the failure is gone, and SLIPPED is another failure. INVALID does
     not build or run, or cannot be judged.
@@ -574,7 +574,7 @@ class Cuts:
 
 
 class Memory(Generic[C]):
-    """Holds what all runs so far showed: answers by candidate and number of the run.
+    """What all runs so far showed: answers by candidate and number of the run.
 
     A subset without elements is not interesting, and is never asked. Record the runs of an earlier session in it, and
     the search repeats none of them.

@@ -238,7 +238,7 @@ _TIMEOUT_EXIT_CODE = 124
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedFailure:
-    """Holds what identifies a failing run. `code` is the exit code as a shell sees it, and None allows any. Without
+    """What identifies a failing run. `code` is the exit code as a shell sees it, and None allows any. Without
     patterns, any text will do."""
 
     code: int | None

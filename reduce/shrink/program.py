@@ -181,7 +181,7 @@ class TrustedValues(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Deviations:
-    """Says how a failing build deviates from its reference.
+    """How a failing build deviates from its reference.
 
     moved: by task, where its results belong that it leaves in another place.
     extra: tasks that the reference does not submit.

@@ -187,7 +187,7 @@ class Statement:
     needs: frozenset[int]
     in_block: bool
     stays: bool
-    """Says whether it returns a value. A function that ends without doing so has undefined behaviour, and sometimes
+    """Whether it returns a value. A function that ends without doing so has undefined behaviour, and sometimes
     never ends."""
 
 

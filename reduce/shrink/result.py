@@ -275,7 +275,7 @@ def _wrong_values_pair(pair: BuildPair, what: str) -> RecordedPair:
 
 @dataclass(frozen=True, kw_only=True)
 class ShrinkRequest:
-    """Holds what a reduction is asked for.
+    """What a reduction is asked for.
 
     `budget` limits the whole reduction with its recordings, and `timeout` limits one run, both in seconds. A budget of
     None is no limit. Without a `reference`, the golden data alone tell what is right. The reference may be the failing
@@ -514,7 +514,7 @@ def _record(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
 
 @dataclass(frozen=True)
 class _Difference:
-    """Says how the two builds differ.
+    """How the two builds differ.
 
     `kernels` are the failing build's kernels whose sources differ in the reference. `elsewhere` says whether the builds
     differ in more than kernels and orchestration, or run in different toolchains.

@@ -76,7 +76,7 @@ KernelIds = Annotated[list[Int64], msgspec.Meta(max_length=64)]
 
 
 class ArgumentRole(Enum):
-    """Says what the kernel's signature says it does with the argument. The task graph says how the task used it."""
+    """What the kernel's signature says it does with the argument. The task graph says how the task used it."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -91,7 +91,7 @@ class DumpStage(Enum):
 
 
 class ArgumentKind(Enum):
-    """Says whether an argument is a tensor or a scalar."""
+    """Whether an argument is a tensor or a scalar."""
 
     TENSOR = "tensor"
     SCALAR = "scalar"
@@ -259,7 +259,7 @@ Booleans = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Payloads:
-    """Holds what the records say about their payloads, as columns. `geometry_numbers` index `geometries`."""
+    """What the records say about their payloads, as columns. `geometry_numbers` index `geometries`."""
 
     geometries: Sequence[Geometry]
     geometry_numbers: npt.NDArray[np.int32]
@@ -319,7 +319,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class BinFormat(msgspec.Struct, frozen=True):
-    """Says how the manifest describes the format of the payload file."""
+    """How the manifest describes the format of the payload file."""
 
     type: str
     byte_order: str
@@ -656,7 +656,7 @@ _PAYLOADS = "the payloads of an argument dump"
 
 @dataclass(frozen=True, kw_only=True)
 class DumpHeader:
-    """Holds what the runtime says about the dump as a whole.
+    """What the runtime says about the dump as a whole.
 
     Attributes:
         level: 1 dumps tagged arguments, 2 all, 3 metadata of all and payloads of tagged ones; None where unwritten.

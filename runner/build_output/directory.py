@@ -108,7 +108,7 @@ Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str | int, Pla
 
 
 class Direction(Enum):
-    """Says what a kernel does with a tensor argument (`ArgDirection` in the runtime)."""
+    """What a kernel does with a tensor argument (`ArgDirection` in the runtime)."""
 
     IN = "IN"
     OUT = "OUT"

@@ -114,7 +114,7 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """Holds what lies below a folder, by path, in order.
+    """What lies below a folder, by path, in order.
 
     Attributes:
         files: regular files inside the folder, links to such included.

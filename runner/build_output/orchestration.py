@@ -123,7 +123,7 @@ def root_name(expression: Node | None) -> str:
 
 
 class Usage(Enum):
-    """Says how a task is given an argument (`add_input` and so on)."""
+    """How a task is given an argument (`add_input` and so on)."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -133,7 +133,7 @@ class Usage(Enum):
 
 
 class BlockKind(Enum):
-    """Says what surrounds a statement. In a manual scope the runtime infers no dependencies.
+    """What surrounds a statement. In a manual scope the runtime infers no dependencies.
 
     A statement in a lambda runs when the lambda is called: any number of times, or never.
     """

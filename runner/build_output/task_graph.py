@@ -26,7 +26,7 @@ from .files import Folder, MalformedFileError, json_reader
 
 
 class ArgumentType(Enum):
-    """Says how a task uses a tensor. The runtime allocates an OUTPUT; an OUTPUT_EXISTING was there before.
+    """How a task uses a tensor. The runtime allocates an OUTPUT; an OUTPUT_EXISTING was there before.
 
     The runtime writes UNKNOWN for a tensor that takes no part in dependencies (`add_no_dep`).
     """

@@ -48,7 +48,7 @@ class CaseName:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Holds what a run of a case does in addition to running."""
+    """What a run of a case does in addition to running."""
 
     golden_data: Path | None = None
     save_data: bool = False

@@ -267,7 +267,7 @@ class HarnessFinder:
 
     def __init__(self, outcome: OutcomeFile, settings: dict[str, Any], *, is_watching: bool) -> None:
         self.is_watching = is_watching
-        """Says whether calls are the case's. Calls of scripts that run before it stay unchanged."""
+        """Whether calls are the case's. Calls of scripts that run before it stay unchanged."""
         self._outcome = outcome
         self._settings = settings
         self._thread = threading.local()

@@ -24,7 +24,7 @@ _NOT_NEGATIVE = click.FloatRange(min=0)
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """Holds what to compare, what decides that values are equal, and what is shown."""
+    """What to compare, what decides that values are equal, and what is shown."""
 
     paths: Annotated[tuple[Path, ...], argument(nargs=-1, required=True, type=_PATH)]
     rtol: Annotated[

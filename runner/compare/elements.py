@@ -20,7 +20,7 @@ BLOCK = 1024
 
 
 class Arithmetic(IntEnum):
-    """Says how torch computes `|a - e|` and `atol + rtol * |e|` for an element type.
+    """How torch computes `|a - e|` and `atol + rtol * |e|` for an element type.
 
     Integers and bool are converted to float32. The 16-bit types compute in float32 and round after every operation.
     """

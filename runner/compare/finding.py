@@ -68,7 +68,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NullModel:
-    """Holds what accident makes of the wrong elements: the values and errors of a sample, counted.
+    """What accident makes of the wrong elements: the values and errors of a sample, counted.
 
     `at` are the sampled places, as indices into the wrong elements. `found` and `wanted` are the stored patterns of
     actual and expected there.

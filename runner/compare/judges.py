@@ -494,7 +494,7 @@ def is_divergent(difference: ComparisonResult) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Says how to compare. Without `judge` a tensor is equal if no element is over `tolerance`."""
+    """How to compare. Without `judge` a tensor is equal if no element is over `tolerance`."""
 
     tolerance: Tolerance
     judge: Judge | None = None
@@ -832,7 +832,7 @@ _MOSTLY_UNEQUAL = 0.9
 
 
 class Severity(Enum):
-    """Says how serious a remark is. After an `ERROR` the comparison says nothing about numerics; after a `WARNING` it
+    """How serious a remark is. After an `ERROR` the comparison says nothing about numerics; after a `WARNING` it
     may not.
     """
 

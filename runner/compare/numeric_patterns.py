@@ -254,7 +254,7 @@ def detect_flushed_denormals(scene: Scene) -> Iterator[PatternMatch]:
 
 
 class Mode(Enum):
-    """Says how a value between two numbers of a type is rounded."""
+    """How a value between two numbers of a type is rounded."""
 
     NEAREST_EVEN = "nearest, ties to even"
     NEAREST_AWAY = "nearest, ties away from zero"

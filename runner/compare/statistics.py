@@ -124,7 +124,7 @@ class NonFiniteCount:
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """Holds what is measured. Errors and sums run over the `finite` pairs: those without NaN or Inf on either side.
+    """What is measured. Errors and sums run over the `finite` pairs: those without NaN or Inf on either side.
 
     `over` counts elements that the tolerance rejects, and `unequal` those that differ at all (NaN equals NaN).
 
@@ -511,7 +511,7 @@ _SIGNIFICANCE = 0.01
 
 
 class Behaviour(Enum):
-    """Says how several runs of one case behave."""
+    """How several runs of one case behave."""
 
     ALL_PASS = "all runs pass"
     DETERMINISTIC = "the same rows with the same values in every run"
@@ -522,7 +522,7 @@ class Behaviour(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RunsReport:
-    """Says how alike the runs are.
+    """How alike the runs are.
 
     Attributes:
         wrong_rows: the number of wrong rows in each run.

@@ -415,7 +415,7 @@ class Farm:
         self._inbox: queue.SimpleQueue[EngineEvent | _FetchOutcome] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._starts: defaultdict[str, itertools.count[int]] = defaultdict(itertools.count)
-        """Says how often each probe was started, by its name."""
+        """How often each probe was started, by its name."""
         self._probes: dict[str, _Probe] = {}
         """The probes that are wanted, by key."""
         self._sending: set[str] = set()

@@ -187,7 +187,7 @@ class Condition:
 
 @dataclass
 class LineMatcher:
-    """Holds what a condition's pattern has matched so far."""
+    """What a condition's pattern has matched so far."""
 
     pattern: regex.Pattern[str] | None
     matched: bool = False
@@ -217,7 +217,7 @@ class LineMatcher:
 
 @dataclass(frozen=True, kw_only=True)
 class BadWhen:
-    """Says how a run is judged.
+    """How a run is judged.
 
     `bad` is what is bad. Without it, a command is bad that fails as the failing end does. `good` is what a pass has to
     show. Without it, that is the verdict `pass`, or exit code 0 of a command. `command` says whether a command behind

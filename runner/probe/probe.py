@@ -70,7 +70,7 @@ from .judge import (
 
 @dataclass(frozen=True, kw_only=True)
 class ManualRun:
-    """Holds what a person needs to run the case in the slot.
+    """What a person needs to run the case in the slot.
 
     `script` runs the case, or the words that follow it in place of the case.
     """
@@ -100,7 +100,7 @@ def write_manual_run(
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeRequest:
-    """Holds what to build and run.
+    """What to build and run.
 
     `timeout` is seconds for the run. `directory` receives the logs and what is kept of the run. `avoid` has the places
     (`place_name`) where the probe is not made as long as there is another one.
@@ -117,9 +117,9 @@ class ProbeRequest:
     timeout: float
     directory: Path
     by_hand: bool = False
-    """Says whether the case is only built, and a person runs it."""
+    """Whether the case is only built, and a person runs it."""
     build_only: bool = False
-    """Says whether the commit is only built, ahead and below the priority of everything else."""
+    """Whether the commit is only built, ahead and below the priority of everything else."""
     avoid: frozenset[str] = frozenset()
 
 
@@ -141,9 +141,9 @@ class ProbeResult:
     log: Path
     build_directory: Path | None
     symptoms: Symptoms | None = None
-    """Holds what the run showed of its failure; None where nothing ran to its end."""
+    """What the run showed of its failure; None where nothing ran to its end."""
     left: ManualRun | None = None
-    """Holds what a person has to run, where the run is left to one."""
+    """What a person has to run, where the run is left to one."""
     clock: float = field(default_factory=time.time, compare=False)
     """The time on the host's clock at the end of the probe."""
 

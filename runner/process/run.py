@@ -327,7 +327,7 @@ It returns True where it took them all, and then `OnLine` is not called for them
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """Holds what to run. `timeout` is in seconds, `memory` in bytes of address space (None: no limit).
+    """What to run. `timeout` is in seconds, `memory` in bytes of address space (None: no limit).
 
     `holds` are locks that stay held until the last process of the command is gone, whatever happens to this process.
     """
@@ -349,7 +349,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedCommand:
-    """Says how a command ended, and after how many seconds."""
+    """How a command ended, and after how many seconds."""
 
     ending: Ending
     seconds: float

@@ -26,7 +26,7 @@ _CLASS = "Replay"
 
 @dataclass
 class RunResult:
-    """Says how a run ended. `error` says why it did not pass. The time is in seconds."""
+    """How a run ended. `error` says why it did not pass. The time is in seconds."""
 
     passed: bool
     error: str | None

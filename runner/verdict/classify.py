@@ -59,9 +59,9 @@ class HarnessCall(_Record):
     finished: bool
     """False if the process ended inside the call."""
     passed: bool | None
-    """Says what the result says; None without a result."""
+    """What the result says; None without a result."""
     validated: bool
-    """Says whether the call was given something to compare with, and was not only to compile."""
+    """Whether the call was given something to compare with, and was not only to compile."""
     error: Text | None
     work_dir: Text | None
     execution_time: float | None
@@ -70,7 +70,7 @@ class HarnessCall(_Record):
     applied: Annotated[dict[Name, Setting], Field(max_length=32)]
     """Settings that the shim put into the call."""
     replaced: Annotated[dict[Name, Text], Field(max_length=32)]
-    """Holds what the case itself had passed where the shim put something else."""
+    """What the case itself had passed where the shim put something else."""
     not_applied: Annotated[dict[Name, Text], Field(max_length=32)]
     """Settings that this revision of the harness cannot take, and why."""
     measures: Annotated[dict[Name, dict[Name, float]], Field(max_length=64)] = {}
@@ -573,7 +573,7 @@ class Classification:
 
 @dataclass
 class _Hits:
-    """Holds what one rule has matched so far."""
+    """What one rule has matched so far."""
 
     rule: VerdictRule
     evidence: list[Evidence] = field(default_factory=list[Evidence])

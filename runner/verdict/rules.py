@@ -136,7 +136,7 @@ class VerdictRule(BaseModel):
     raised_in: LinePattern | None = None
     """The rule counts only for the line that ends a traceback, whose innermost frame is in a file that matches this."""
     signature: str | None = None
-    """Says what tells one fault from another, with the pattern's named groups in braces. `{exception}` is the line that
+    """What tells one fault from another, with the pattern's named groups in braces. `{exception}` is the line that
     ends the first traceback of the run."""
     details: tuple[LinePattern, ...] = ()
     """Of a `mismatch`: lines after this one that describe the same output. Of a `stall`: lines anywhere that tell of

@@ -29,7 +29,7 @@ TIMEOUT_CODE = 124
 
 
 class Family(StrEnum):
-    """Says what sort of thing failed."""
+    """What sort of thing failed."""
 
     TEST = "test"
     ASSERTION = "assertion"
@@ -623,7 +623,7 @@ class SymptomReader:
     _room: int = _READ_FIRST
     """Bytes that are still read as they come."""
     _late: deque[tuple[str, bytes]] = field(default_factory=deque[tuple[str, bytes]])
-    """Holds what came last, read at the end."""
+    """What came last, read at the end."""
     _late_size: int = 0
     _has_gap: bool = False
 
