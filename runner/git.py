@@ -73,6 +73,10 @@ _EMPTY = "PRECISION_BISECT_EMPTY"
 # Without this even `git status` would refresh, and so write, the user's index.
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", _EMPTY: ""}
 
+_READING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+"""Any command in a partial clone would fetch what it misses from the remote, by a program that the clone's settings
+name. The first variable forbids it; git before 2.45 does not know it, and fetches by no protocol instead."""
+
 LOCAL_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -243,6 +247,7 @@ class GitRepository:
                 strip_newline_in_stdout=False,
                 with_extended_output=True,
                 with_exceptions=False,
+                env=None if "fetch" in arguments else _READING,
             )
         except GitCommandNotFound as error:
             raise GitMissingError from error
@@ -356,8 +361,11 @@ class GitRepository:
 
     def has_commit(self, sha: str) -> bool:
         """Return whether the repository has the commit's object."""
+        return self._has_object(f"{sha}^{{commit}}")
+
+    def _has_object(self, name: str) -> bool:
         try:
-            self.run("cat-file", "-e", f"{sha}^{{commit}}")
+            self.run("cat-file", "-e", name)
         except GitError:
             return False
         return True
@@ -534,7 +542,7 @@ class GitRepository:
         A submodule whose files differ is included too. No program that the checkout names is run. A file that was
         touched since git last looked counts as changed where only its filter (`filter.X.clean`) could tell.
         """
-        if self.is_bare:
+        if self.is_bare or self._lacks_trees:
             return []
         output = self.run(
             *self._filter_overrides(),
@@ -544,6 +552,11 @@ class GitRepository:
         # Git would run the filters and the monitor that a submodule configures itself.
         within = (each for each in self._submodules_here() if each not in changed)
         return [*changed, *(each for each in within if GitRepository(self.root / each).changed_files())]
+
+    @property
+    def _lacks_trees(self) -> bool:
+        """Whether the repository is a partial clone that was not given the files of its HEAD, not even their names."""
+        return self.promisor is not None and not self._has_object("HEAD^{tree}")
 
     def _filter_overrides(self) -> list[str]:
         """Return options of git that disable all filters of the checkout and of the user."""

@@ -720,14 +720,17 @@ class Stack(Model):
                 )
         self._check_pins()
         worktrees = [self.directory(name) for name in self.repositories]
-        for name, step in self.steps.items():
-            for output in step.outputs:
-                check_removable(output, worktrees, where=f"steps.{name}.outputs")
-        if self.case.build_output is not None:
-            check_removable(self.case.build_output, worktrees, where="case.build_output")
-        for path in self.case.compiled:
-            check_removable(path, worktrees, where="case.compiled")
+        for where, path in self.removed_paths():
+            check_removable(path, worktrees, where=where)
         return self
+
+    def removed_paths(self) -> Iterator[tuple[str, RelativePath]]:
+        """Yield what is removed before a build or a run makes it anew, with the key that names it."""
+        for name, step in self.steps.items():
+            yield from ((f"steps.{name}.outputs", output) for output in step.outputs)
+        if self.case.build_output is not None:
+            yield "case.build_output", self.case.build_output
+        yield from (("case.compiled", path) for path in self.case.compiled)
 
     def _check_pins(self) -> None:
         """Check that pins lead from holders to targets, each target once, and never in a circle.

@@ -18,7 +18,7 @@ from ..process.run import Command, Interrupt, execute
 from ..stack import Stack, fill
 from ..verdict.classify import Classification, Ending, classify_build_failure
 from ..workspace.content import StackContent
-from ..workspace.slot import Slot
+from ..workspace.slot import Slot, find_link
 from .build_cache import BuildCache, BuildStore, SharedBuilds
 
 
@@ -113,6 +113,10 @@ class Builder:
             outputs = [slot.directory / output for output in step.outputs]
             if slot.built_key(name) == key and all(output.exists() for output in outputs):
                 continue
+            if any(
+                find_link(output, slot.directory) is not None for output in outputs
+            ):  # an earlier step made it
+                return _missing_outputs_failure(name, outputs, 0.0)
             on_step(name)
             slot.forget(name)
             with self.cache.claim(key) if outputs else contextlib.nullcontext():
@@ -125,7 +129,11 @@ class Builder:
                     if isinstance(failure, FailedBuild):
                         return failure
                     step_seconds[name] = failure
-                    missing = [output for output in outputs if not output.exists()]
+                    missing = [
+                        output
+                        for output in outputs
+                        if not output.exists() or find_link(output, slot.directory) is not None
+                    ]
                     if missing:
                         return _missing_outputs_failure(name, missing, failure)
                     if outputs:
@@ -268,18 +276,20 @@ class RunCompileCache:
         """Restore in a slot what an earlier run has compiled, and remove everything else. Raises
         `InterruptedWorkError`.
         """
-        if key is not None:
+        if key is not None and (outputs := self._outputs(slot)):
             with self._cache.claim(key):
-                self._cache.restore(key, self._outputs(slot))
+                self._cache.restore(key, outputs)
 
     def keep(self, key: str | None, slot: Path) -> None:
         """Keep what a run that ended by itself has compiled, unless it is there. Raises `InterruptedWorkError`."""
         if key is None or self._cache.holds(key):
             return
         outputs = self._outputs(slot)
-        if all(output.exists() for output in outputs):
+        if outputs and all(output.exists() for output in outputs):
             with self._cache.claim(key):
                 self._cache.save(key, outputs)
 
     def _outputs(self, slot: Path) -> list[Path]:
-        return [slot / path for path in self._stack.case.compiled]
+        """Return the paths of the case's outputs in a slot; none where a run has put a link on the way to one."""
+        outputs = [slot / path for path in self._stack.case.compiled]
+        return [] if any(find_link(output, slot) is not None for output in outputs) else outputs

@@ -51,6 +51,7 @@ from ..workspace.slot import (
     Slot,
     UntestableCommitError,
     Workspace,
+    find_link,
     remove,
 )
 from .builder import Builder, BuiltToolchain, FailedBuild, RunCompileCache, digest
@@ -549,7 +550,7 @@ class Prober:
         return self._stack.model_copy(update={"repositories": there})
 
     def _probe(self, request: ProbeRequest) -> ProbeResult:
-        shutil.rmtree(request.directory, ignore_errors=True)
+        remove(request.directory)
         # An earlier attempt, whose worker was killed, may still be running and write there.
         make_folder(request.directory)
         prepared = self._preparation.prepare(request)
@@ -733,15 +734,17 @@ class Prober:
 
     def _clear_build_output(self) -> None:
         """Remove what a run that was killed here has left."""
-        folder = self._stack.case.build_output
-        if folder is not None:
-            remove(self._slot.directory / folder)
+        folder, slot = self._stack.case.build_output, self._slot.directory
+        if folder is not None and find_link(slot / folder, slot) is None:
+            remove(slot / folder)
 
     def _keep_build_directory(self, directory: Path, outcome: HarnessOutcome | None) -> Path | None:
         """Move the build directory that the case made out of the slot. Older directories come from earlier scripts."""
         folder = self._stack.case.build_output
         root = self._slot.directory / folder if folder is not None else None
         if root is None or not root.is_dir() or root.is_symlink():
+            return None
+        if find_link(root, self._slot.directory) is not None:  # The run has made it.
             return None
         began = outcome.began if outcome is not None else None
         if self._stack.case.after and began is None:

@@ -252,11 +252,27 @@ class Worktree:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a whole folder, if it is there."""
+    """Remove a file, a link or a whole folder, if it is there. Raises `OSError`."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        try:
+            shutil.rmtree(path)
+        except RecursionError:
+            # A run may nest folders deeper than Python's calls. `rm` walks them without a path or a stack.
+            subprocess.run(["rm", "-rf", "--", path], check=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def find_link(path: Path, root: Path) -> Path | None:
+    """Return the first folder on the way from `root` to `path` that is a link; None where there is none.
+
+    A commit or a run can put a link there, and whatever is removed or read behind it belongs to somebody else. `path`
+    itself may be a link.
+    """
+    for parent in reversed(path.relative_to(root).parents):
+        if (root / parent).is_symlink() and parent != Path():
+            return root / parent
+    return None
 
 
 # Hooks and monitors that the user has configured for all repositories must not run in ours. Our objects are few, and
@@ -412,7 +428,7 @@ class VirtualEnvironment:
 
     def make(self) -> None:
         """Make it from scratch. Raises `UserError`."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        remove(self.directory)
         base = cast(str, self._description["executable"])
         try:
             subprocess.run(
@@ -514,6 +530,13 @@ class Slot:
             # With this entry, a case that runs `git submodule update` leaves the submodule at the held commit.
             entry = f"{GITLINK},{commit},{path}"
             GitRepository(self.path(holder)).run("update-index", "--add", "--cacheinfo", entry)
+        self._check_outputs()
+
+    def _check_outputs(self) -> None:
+        """Raises `LinkedOutputError` where the checked-out files would have outputs of others removed."""
+        for _, output in self._stack.removed_paths():
+            if (link := find_link(self.directory / output, self.directory)) is not None:
+                raise LinkedOutputError(link)
 
     def check_names(self, repository: str, sha: str) -> None:
         """Raises `LongNameError` where a commit has a file or folder with a name that the disk does not allow."""
@@ -539,7 +562,8 @@ class Slot:
         self.forget_all()
         for step in self._stack.steps.values():
             for output in step.outputs:
-                remove(self.directory / output)
+                if find_link(self.directory / output, self.directory) is None:
+                    remove(self.directory / output)
 
     def _write(self, repository: str, path: str, text: str) -> None:
         """Replace the text of a tracked file, until the next check-out. Raises `UserError`."""
@@ -702,6 +726,15 @@ class LongNameError(UntestableCommitError):
         super().__init__(
             f"{repository} {sha[:12]} has a file whose name takes {len(os.fsencode(name))} bytes ({name[:20]}...), "
             f"and the disk allows {longest}"
+        )
+
+
+class LinkedOutputError(UntestableCommitError):
+    """A commit has a link in place of a folder in which the stack's build or case leaves its outputs."""
+
+    def __init__(self, link: Path) -> None:
+        super().__init__(
+            f"{link}: expected a folder, found a link: what is built in it would be removed where the link leads"
         )
 
 

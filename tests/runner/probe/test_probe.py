@@ -386,3 +386,45 @@ def test_a_full_disk_is_one_clear_line(small: SmallStack) -> None:
     said = ours.recv()
     assert "expected to be able to write here: File too large" in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("kind", ["outputs", "build_output", "compiled"])
+@pytest.mark.parametrize("who", ["a commit", "a step", "a run"])
+def test_nothing_behind_a_link_on_the_way_to_an_output_is_removed(
+    small: SmallStack, tmp_path: Path, kind: str, who: str
+) -> None:
+    victim = tmp_path / "victim"
+    (victim / "built").mkdir(parents=True)
+    (victim / "built" / "mine").write_text("mine")
+    link = f"rm -rf {{tool}}/o && ln -s {victim} {{tool}}/o"
+    path = "tool/o/built"
+    first = {"inputs": ["tool"], "command": ["sh", "-c", link if who == "a step" else "true"]}
+    second = {"inputs": ["tool"], "command": ["sh", "-c", "mkdir -p {tool}/o/built"]}
+    small.steps = {"first": first, "second": second | ({"outputs": [path]} if kind == "outputs" else {})}
+    command = f"{link}; echo RIGHT" if who == "a run" else "echo RIGHT"
+    own = (
+        {"build_output": path}
+        if kind == "build_output"
+        else {"compiled": [path]}
+        if kind == "compiled"
+        else {}
+    )
+    small.case = {"command": ["sh", "-c", command], **own}
+    if who == "a commit":
+        (small.tool.path / "o").symlink_to(victim)
+        small.tool.commit("a link", {})
+    with small.prober() as prober:
+        results = [small.probe(prober) for _ in range(3)]
+    assert (victim / "built" / "mine").read_text() == "mine"
+    if who == "a commit":
+        assert {result.judgement for result in results} == {Judgement.SKIP}
+        assert "expected a folder, found a link" in results[0].classification.evidence[0].text
+
+
+def test_a_folder_deeper_than_python_calls_is_removed(small: SmallStack) -> None:
+    nest = "import os\nfor _ in range(1500):\n    os.mkdir('n' * 200)\n    os.chdir('n' * 200)"
+    small.cases.commit("nest", {"nest.py": nest})
+    with_script(small, "python3 nest.py && echo RIGHT")
+    with small.prober() as prober:
+        for _ in range(2):
+            assert small.probe(prober).judgement is Judgement.GOOD

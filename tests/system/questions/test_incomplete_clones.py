@@ -111,6 +111,20 @@ def test_a_commit_with_a_name_that_the_disk_does_not_allow_is_skipped(
     assert "whose name takes 300 bytes (nnnnnnnnnnnnnnnnnnnn...), and the disk allows 255" in done.stderr
 
 
+@pytest.mark.parametrize("left_out", ["blob:none", "tree:0"])
+def test_no_program_that_the_settings_name_for_a_fetch_is_run(
+    left_out: str, origin: TestRepository, home: Home, tmp_path: Path
+) -> None:
+    path = clone(origin, f"--filter={left_out}", "--no-checkout")
+    witness = tmp_path / "witness"
+    program = tmp_path / "upload-pack.sh"
+    program.write_text(f'#!/bin/sh\ntouch {witness}\nexec git-upload-pack "$@"\n')
+    program.chmod(0o700)
+    git(path, "config", "remote.origin.uploadpack", str(program))
+    search(path, home)
+    assert not witness.exists()
+
+
 def test_no_password_of_a_remote_that_lacks_objects_is_kept(origin: TestRepository, home: Home) -> None:
     path = clone(origin, "--filter=blob:none", "--no-checkout")
     subprocess.run(
