@@ -52,6 +52,7 @@ from ..engine.bisection import (
 )
 from ..engine.conclusion import Conclusion
 from ..engine.costs import Context, Timings, available_builds
+from ..engine.failures import highest_rate, runs_excluding
 from ..engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
 from ..engine.range_search import RangeSearch
 from ..engine.runs import (
@@ -64,7 +65,6 @@ from ..engine.runs import (
     failing_end,
     passing_end,
 )
-from ..engine.target_judgement import highest_rate, runs_excluding
 from ..history.questions import AskBlamedFile, AskRange, HistoryQuestion
 from ..history.range import LoadedRange
 from ..search.graph import Floats

@@ -27,7 +27,7 @@ from ..search.posterior import Posterior
 from .conclusion import Conclusion, Counterfactual, EndRate, MovedLayers, NamedCommit, NoCommit
 from .costs import Context, ExpectedGain
 from .failures import Reading, fails_otherwise
-from .probes import FinishedProbe, Target
+from .probes import FinishedProbe, Target, WantedProbe
 from .range_search import RangeSearch, early_failing_end
 from .runs import BisectionKnowledge, Needs, Note, ProbeLog, failing_end
 from .trouble import changed_end_notice
@@ -240,6 +240,12 @@ class Finish:
 
 
 Advance: TypeAlias = Wait | Move | Enter | Finish
+
+
+def await_probe(known: BisectionKnowledge, wanted: WantedProbe) -> Wait:
+    """Wait for one more probe of a target. The probe is started unless one of the target is running."""
+    running = known.log.is_running(wanted.target.content)
+    return Wait(Needs() if running else Needs(start=(wanted,)))
 
 
 def load_all(known: BisectionKnowledge, *questions: HistoryQuestion) -> Wait | None:

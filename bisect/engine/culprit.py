@@ -41,6 +41,7 @@ from .answer import (
     OuterRange,
     RemovingPinMove,
     Wait,
+    await_probe,
     describe_change,
     load_all,
     report_commit,
@@ -56,10 +57,10 @@ from .conclusion import (
     YardstickTest,
 )
 from .costs import Context
+from .failures import judge_target
 from .probes import WantedProbe
 from .range_search import RangeSearch
 from .runs import BisectionKnowledge, Notice, RangeEvidence
-from .target_judgement import await_probe, judge_target
 
 _SHORT = 12
 

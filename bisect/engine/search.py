@@ -42,6 +42,7 @@ from .answer import (
     Move,
     RangeState,
     Wait,
+    await_probe,
     conclusion_without_culprit,
     load_all,
     mix_readings,
@@ -66,7 +67,6 @@ from .runs import (
     failing_end,
     passing_end,
 )
-from .target_judgement import await_probe
 from .trouble import (
     cherry_pick_questions,
     environment_changed,

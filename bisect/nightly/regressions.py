@@ -39,9 +39,9 @@ from ..drive.loop import Loop
 from ..drive.session import StoredBisection, open_workers
 from ..engine.conclusion import Conclusion
 from ..engine.costs import Timings
+from ..engine.failures import judge_target, passes_needed
 from ..engine.probes import FinishedProbe, Target
 from ..engine.runs import ProbeLog
-from ..engine.target_judgement import judge_target, passes_needed
 from ..report.write import write_report
 from ..search.rates import Rates, fit
 from .matrix import Limits, NightlyConfig, OutOfTimeError, probe_times, question_case
