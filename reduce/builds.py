@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..runner.build_output.directory import BuildDirectory, KernelConfig
 from ..runner.build_output.files import BuildOutputError
-from ..runner.case.golden_data import load_frozen
+from ..runner.case.case import load_frozen
 from ..runner.compare.statistics import Tolerance
 from ..runner.errors import UsageError, UserError
 from ..runner.localization import Divergence, read_divergence

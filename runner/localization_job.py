@@ -15,8 +15,7 @@ from typing import Literal
 
 from ..store.documents import Document, DocumentError, published_schema, read_document
 from ..store.durable_files import write_whole
-from .case.case import RunOptions
-from .case.golden_data import FrozenGolden
+from .case.case import FrozenGolden, RunOptions
 from .errors import UserError
 from .localization import DocumentPart
 from .probe.judge import BadWhen

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...runner.case.golden_data import digest_of
+from ...runner.case.case import digest_of
 from ...runner.workspace.environment import EnvironmentReader
 from ...store.bisections import EarlierRunJournal, NightlyRun, RangeCandidate
 from ...store.documents import DocumentError, read_document

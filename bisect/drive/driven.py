@@ -12,8 +12,15 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from ...runner.case.case import RunOptions
-from ...runner.case.golden_data import FrozenGolden, freeze, load_frozen, load_reader
+from ...runner.case.case import (
+    FrozenGolden,
+    RunOptions,
+    freeze,
+    load_frozen,
+    load_reader,
+    missing_requirements,
+    perturbation_key,
+)
 from ...runner.errors import UserError
 from ...runner.probe.judge import describe_failure
 from ...runner.probe.probe import ProbeRequest, ProbeResult, place_name
@@ -21,7 +28,6 @@ from ...runner.verdict.rules import CompilerError, compiler_errors, error_size
 from ...runner.verdict.symptoms import Family, Symptoms
 from ...runner.workspace.environment import description_changes, fingerprint
 from ...runner.workspace.home import Home
-from ...runner.workspace.perturbations import missing_requirements, perturbation_key
 from ...runner.workspace.slot import Workspace
 from ...store.bisections import BisectionJournal, ProbeOutcome, ProbeStart
 from ...store.tables import ProbeRow

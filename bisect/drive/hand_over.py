@@ -28,8 +28,7 @@ from typing import Literal
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.build_output.directory import BuildDirectory, compare_generated
-from ...runner.case.case import RunOptions
-from ...runner.case.golden_data import FrozenGolden, load_frozen
+from ...runner.case.case import FrozenGolden, RunOptions, load_frozen
 from ...runner.errors import UsageError, UserError
 from ...runner.git import GitRepository
 from ...runner.localization import DIVERGENCE, TASK_GRAPH, Localization, read_divergence, read_reduction
@@ -51,7 +50,7 @@ from ...runner.process.run import (
     execute,
     interrupt_after,
 )
-from ...runner.rename_search import ProposedRename, RefusedArgument, find_explaining_renames, refused_argument
+from ...runner.renames import ProposedRename, RefusedArgument, find_explaining_renames, refused_argument
 from ...runner.stack import Rename, Stack
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import PYTHON_VARIABLES

@@ -20,9 +20,9 @@ from math import ceil
 import numpy as np
 from typing_extensions import override
 
+from ...runner.case.case import PERTURBATION_KEY
 from ...runner.errors import EndsError, UserError
 from ...runner.verdict.symptoms import Symptoms
-from ...runner.workspace.perturbations import PERTURBATION_KEY
 from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, plural
 from ..history.questions import AskTarget, OfferedPerturbation
 from ..history.range import candidates_on_line, remove_candidates, search_outcome

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ...runner.case.case import PERTURBATION_KEY, perturbed_content_key
 from ...runner.verdict.rules import CompilerError
-from ...runner.workspace.perturbations import PERTURBATION_KEY, perturbed_content_key
 from ...store.vocabulary import Judgement, Seeks
 from ..engine.conclusion import PinRecord
 from ..engine.probes import Target

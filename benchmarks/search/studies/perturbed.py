@@ -19,7 +19,7 @@ from precision_bisect.bisect.engine.probes import WantedProbe
 from precision_bisect.bisect.engine.runs import BisectionQuestion, FinishedProbe
 from precision_bisect.bisect.history.questions import OfferedPerturbation
 from precision_bisect.bisect.history.range import Range
-from precision_bisect.runner.workspace.perturbations import PERTURBATION_KEY
+from precision_bisect.runner.case.case import PERTURBATION_KEY
 from precision_bisect.store.vocabulary import Judgement
 from tests.bisect.engine.simulated import UNTIMED, simulated_probe, untimed
 
