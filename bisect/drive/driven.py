@@ -69,12 +69,11 @@ from ..engine.runs import (
     SearchProgress,
 )
 from ..engine.trouble import unjudgeable_runs
-from ..history.loader import record_range
+from ..history.loader import HistoryReader, record_range
 from ..history.questions import AskRange, HistoryQuestion, OfferedPerturbation
 from ..history.range import LoadedRange, SlotBuild
 from .loop import PlannedProbe
 from .progress import Progress, StartedProbe, represented_end, rerun_reason
-from .repository_history import HistoryReader
 
 _MAX_CLOCK_DIFFERENCE = 600.0
 """Seconds. A smaller difference may be the time that a result took to arrive."""

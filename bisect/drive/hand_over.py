@@ -125,7 +125,7 @@ class JobProcess:
 
         finished = execute(
             Command(
-                argv=[sys.executable, "-P", "-m", "precision_bisect.reduce.builds", str(file)],
+                argv=[sys.executable, "-P", "-m", "precision_bisect.reduce.reduce_command", str(file)],
                 cwd=self.folder,
                 environment={k: v for k, v in os.environ.items() if k not in PYTHON_VARIABLES},
                 timeout=max(1.0, self.deadline - time.monotonic()),

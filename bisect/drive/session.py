@@ -60,11 +60,11 @@ from ..ask.predicate import PLACEHOLDER_COMMAND
 from ..ask.question import BisectRequest
 from ..engine.conclusion import Conclusion, NamedCommit
 from ..engine.costs import Timings
+from ..history.loader import merge_base_finding, undecidable_merge_base
 from ..history.range import LoadedRange
 from .driven import DrivenBisection
 from .loop import Loop, Workers
 from .progress import Progress
-from .repository_history import merge_base_finding, undecidable_merge_base
 
 _MAX_EVIDENCE_LINES = 100
 """Names are searched for in at most this many lines of evidence. The first lines are those that decided the verdict."""

@@ -38,11 +38,11 @@ from ...store.queue import QueueJournal, Submission
 from ...store.tables import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Judgement, Seeks, Verdict, plural
 from ..drive.hand_over import check_hook
-from ..drive.repository_history import first_parents
 from ..drive.session import open_sessions
 from ..engine.conclusion import Conclusion
 from ..engine.probes import Target
 from ..exit_codes import run_command, store_url
+from ..history.loader import first_parents
 from ..history.range import search_outcome
 from ..options import NightlyOptions
 from ..queue_worker import home_name

@@ -1,8 +1,8 @@
 """Questions of a bisection, answered from real repositories."""
 
 from precision_bisect.bisect.ask.ends import content_and_revisions
-from precision_bisect.bisect.drive.repository_history import HistoryReader, first_parents
 from precision_bisect.bisect.engine.probes import Target
+from precision_bisect.bisect.history.loader import HistoryReader, first_parents
 from precision_bisect.bisect.history.questions import (
     AskApplies,
     AskBlamedFile,
