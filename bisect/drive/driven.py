@@ -55,23 +55,27 @@ from ..engine.bisection import (
 from ..engine.conclusion import Conclusion
 from ..engine.costs import Context
 from ..engine.failures import passing_symptoms
-from ..engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe, slot_build
 from ..engine.runs import (
     BisectionQuestion,
     ConfirmationProgress,
+    FinishedProbe,
     GivenData,
     GoodEnd,
     Needs,
     Note,
     Notice,
     ProbeLog,
+    ProbeTimes,
+    RunningProbe,
     SavedData,
     SearchProgress,
+    WantedProbe,
+    slot_build,
 )
 from ..engine.trouble import unjudgeable_runs
 from ..history.loader import HistoryReader, record_range
 from ..history.questions import AskRange, HistoryQuestion, OfferedPerturbation
-from ..history.range import LoadedRange, SlotBuild
+from ..history.range import LoadedRange, SlotBuild, Target
 from .loop import PlannedProbe
 from .progress import Progress, StartedProbe, represented_end, rerun_reason
 

@@ -18,8 +18,8 @@ from ...store.vocabulary import BuildSource
 from ..engine.bisection import Bisection
 from ..engine.conclusion import Conclusion
 from ..engine.costs import Context, ExpectedGain, Suspicion, Timings, probe_costs
-from ..engine.probes import RunningProbe, Target, WantedProbe
-from ..engine.runs import Needs
+from ..engine.runs import Needs, RunningProbe, WantedProbe
+from ..history.range import Target
 from .progress import next_build
 
 

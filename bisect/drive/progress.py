@@ -53,20 +53,23 @@ from ..engine.bisection import (
 from ..engine.conclusion import Conclusion
 from ..engine.costs import Context, Timings, available_builds
 from ..engine.failures import highest_rate, runs_excluding
-from ..engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
 from ..engine.range_search import RangeSearch
 from ..engine.runs import (
     BisectionKnowledge,
     BisectionQuestion,
     ConfirmationProgress,
+    FinishedProbe,
     Needs,
     ProbeLog,
+    ProbeTimes,
+    RunningProbe,
     SearchProgress,
+    WantedProbe,
     failing_end,
     passing_end,
 )
 from ..history.questions import AskBlamedFile, AskRange, HistoryQuestion
-from ..history.range import LoadedRange
+from ..history.range import LoadedRange, Target
 from ..search.graph import Floats
 from ..search.halving import expected_steps
 from ..search.hypotheses import GOOD_END

@@ -18,7 +18,7 @@ from typing_extensions import override
 from ...runner.probe.judge import distinguishing_condition
 from ...store.vocabulary import BisectionOutcome, Commit, Judgement, Seeks, percent, plural
 from ..history.questions import AskPins, HistoryQuestion, MovedPin
-from ..history.range import LoadedRange
+from ..history.range import LoadedRange, Target
 from ..search.belief import Belief, Observation, Outcome
 from ..search.decision import EnvironmentMoved, NoCulprit, Undecided
 from ..search.graph import Floats
@@ -27,9 +27,8 @@ from ..search.posterior import Posterior
 from .conclusion import Conclusion, Counterfactual, EndRate, MovedLayers, NamedCommit, NoCommit
 from .costs import Context, ExpectedGain
 from .failures import Reading, fails_otherwise
-from .probes import FinishedProbe, Target, WantedProbe
 from .range_search import RangeSearch, early_failing_end
-from .runs import BisectionKnowledge, Needs, Note, ProbeLog, failing_end
+from .runs import BisectionKnowledge, FinishedProbe, Needs, Note, ProbeLog, WantedProbe, failing_end
 from .trouble import changed_end_notice
 
 

@@ -25,6 +25,7 @@ from ..history.questions import (
     HistoryAnswer,
     HistoryQuestion,
 )
+from ..history.range import Target
 from ..search.belief import Observation, Outcome
 from ..search.decision import worth_waiting
 from ..search.graph import CommitGraph
@@ -58,11 +59,11 @@ from .failures import (
     require_judged,
     require_pass,
 )
-from .probes import FinishedProbe, RunningProbe, Target, WantedProbe
 from .range_search import RangeSearch
 from .runs import (
     BisectionKnowledge,
     BisectionQuestion,
+    FinishedProbe,
     GivenData,
     GoodEnd,
     Needs,
@@ -70,7 +71,9 @@ from .runs import (
     Notice,
     ProbeLog,
     RangeEvidence,
+    RunningProbe,
     SavedData,
+    WantedProbe,
     failing_end,
     new_end,
     old_end,

@@ -27,8 +27,7 @@ from ..search.decision import best_rate, expected_bits, next_run
 from ..search.graph import Floats
 from ..search.halving import Probe
 from ..search.posterior import Posterior
-from .probes import ProbeTimes, slot_build
-from .runs import ProbeLog
+from .runs import ProbeLog, ProbeTimes, slot_build
 
 _LEAST_SUSPICION = 1e-6
 

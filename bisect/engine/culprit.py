@@ -58,9 +58,8 @@ from .conclusion import (
 )
 from .costs import Context
 from .failures import judge_target
-from .probes import WantedProbe
 from .range_search import RangeSearch
-from .runs import BisectionKnowledge, Notice, RangeEvidence
+from .runs import BisectionKnowledge, Notice, RangeEvidence, WantedProbe
 
 _SHORT = 12
 

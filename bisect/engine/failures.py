@@ -27,9 +27,8 @@ from ...runner.verdict.rules import MEASURES, ErrorSize, Metrics, error_size
 from ...runner.verdict.symptoms import Symptoms
 from ...store.vocabulary import Judgement, Phase, Seeks, Verdict, VerdictSource, plural, verdict_words
 from ..history.questions import AskRange, AskTarget
-from ..history.range import LoadedRange
-from .probes import FinishedProbe, Target
-from .runs import BisectionKnowledge, ProbeLog, failing_end
+from ..history.range import LoadedRange, Target
+from .runs import BisectionKnowledge, FinishedProbe, ProbeLog, failing_end
 
 _LEAST_WIDTH = 1.0
 _SPREADS = 3.0

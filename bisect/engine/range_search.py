@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from ...runner.verdict.rules import CompilerError
 from ...store.vocabulary import Phase
 from ..history.questions import AskBlamedFile, OfferedPerturbation, perturb_range
-from ..history.range import LoadedRange
+from ..history.range import LoadedRange, Target
 from ..search.belief import Observation, Outcome, Prior
 from ..search.graph import Floats
 from ..search.posterior import Posterior
@@ -14,8 +14,7 @@ from ..search.rates import Rates
 from ..search.testability import BlamedFile
 from .costs import Context, ExpectedGain, commit_weights, compute_expected_gain, kernel_names
 from .failures import Reading, drop_machine_failures, skip_uncounted
-from .probes import Target, WantedProbe
-from .runs import BisectionKnowledge, ProbeLog, RangeEvidence, failing_end, find_target
+from .runs import BisectionKnowledge, ProbeLog, RangeEvidence, WantedProbe, failing_end, find_target
 
 _PERTURBED_CONFIDENCE = 0.9
 """The confidence of a search under a perturbation. Its answer is only a prior and need not be sure."""

@@ -25,7 +25,7 @@ from ...runner.errors import EndsError, UserError
 from ...runner.verdict.symptoms import Symptoms
 from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, plural
 from ..history.questions import AskTarget, OfferedPerturbation
-from ..history.range import candidates_on_line, remove_candidates, search_outcome
+from ..history.range import Target, candidates_on_line, remove_candidates, search_outcome
 from ..search.belief import Outcome, Prior
 from ..search.decision import Answer, EnvironmentMoved, Round, Undecided, next_round, runs_expected
 from ..search.halving import FoundCulprit, OnlySkipped
@@ -52,17 +52,18 @@ from .conclusion import Conclusion
 from .costs import Context, ExpectedGain, probe_costs
 from .culprit import PinTests, add_patches, patch_questions
 from .failures import Reading, is_unsure, passing_symptoms, rerun_end, run_of_end, shares_of_readings
-from .probes import FinishedProbe, Target, WantedProbe
 from .range_search import PerturbedAnswer, RangeSearch
 from .runs import (
     BisectionKnowledge,
     ConfirmationProgress,
+    FinishedProbe,
     Needs,
     Note,
     Notice,
     ProbeLog,
     RangeEvidence,
     SearchProgress,
+    WantedProbe,
     earlier_failures,
     failing_end,
     passing_end,

@@ -37,7 +37,6 @@ from ...store.tables import ProbeRow
 from ...store.vocabulary import Commit, Judgement, Seeks, Verdict, verdict_words
 from ..ask.question import BisectRequest, moved_pins, pin_records
 from ..engine.conclusion import PinRecord
-from ..engine.probes import Target
 from ..search.graph import CommitGraph, Mask, Window
 from ..search.testability import BlamedFile
 from .questions import (
@@ -58,7 +57,7 @@ from .questions import (
     HistoryQuestion,
     MovedPin,
 )
-from .range import CommitRange, LoadedRange, Range, collapse, find_reverts, object_masks, touches
+from .range import CommitRange, LoadedRange, Range, Target, collapse, find_reverts, object_masks, touches
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]')
 """Matches an include directive. Git reads the pattern too, as an extended regular expression."""

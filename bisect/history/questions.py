@@ -13,10 +13,9 @@ from ...runner.case.case import PERTURBATION_KEY, perturbed_content_key
 from ...runner.verdict.rules import CompilerError
 from ...store.vocabulary import Judgement, Seeks
 from ..engine.conclusion import PinRecord
-from ..engine.probes import Target
 from ..search.belief import Outcome
 from ..search.testability import BlamedFile
-from .range import LoadedRange, Range, search_outcome
+from .range import LoadedRange, Range, Target, search_outcome
 
 
 @dataclass(frozen=True, kw_only=True)

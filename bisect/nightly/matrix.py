@@ -33,7 +33,7 @@ from ...store.nights import CaseRun, JobJournal
 from ...store.tables import CaseResultRow, CaseRunRow, CellRow, now
 from ...store.vocabulary import BuildSource, CaseStatus, Evidence, Judgement, Phase, Verdict
 from ..drive.loop import BudgetSpentError
-from ..engine.probes import FinishedProbe, ProbeTimes
+from ..engine.runs import FinishedProbe, ProbeTimes
 
 _Duration = Annotated[float, BeforeValidator(lambda text: parse_duration(str(text)))]
 """Seconds, which the file gives as a text such as `6h`."""

@@ -40,10 +40,9 @@ from ...store.vocabulary import CaseStatus, Judgement, Seeks, Verdict, plural
 from ..drive.hand_over import check_hook
 from ..drive.session import open_sessions
 from ..engine.conclusion import Conclusion
-from ..engine.probes import Target
 from ..exit_codes import run_command, store_url
 from ..history.loader import first_parents
-from ..history.range import search_outcome
+from ..history.range import Target, search_outcome
 from ..options import NightlyOptions
 from ..queue_worker import home_name
 from ..report.write import check_place, check_room

@@ -40,8 +40,8 @@ from ..drive.session import StoredBisection, open_workers
 from ..engine.conclusion import Conclusion
 from ..engine.costs import Timings
 from ..engine.failures import judge_target, passes_needed
-from ..engine.probes import FinishedProbe, Target
-from ..engine.runs import ProbeLog
+from ..engine.runs import FinishedProbe, ProbeLog
+from ..history.range import Target
 from ..report.write import write_report
 from ..search.rates import Rates, fit
 from .matrix import Limits, NightlyConfig, OutOfTimeError, probe_times, question_case

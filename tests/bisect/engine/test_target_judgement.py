@@ -10,8 +10,8 @@ from precision_bisect.bisect.engine.failures import (
     judge_target,
     passes_needed,
 )
-from precision_bisect.bisect.engine.probes import Target, WantedProbe
-from precision_bisect.bisect.engine.runs import BisectionKnowledge, ProbeLog
+from precision_bisect.bisect.engine.runs import BisectionKnowledge, ProbeLog, WantedProbe
+from precision_bisect.bisect.history.range import Target
 from precision_bisect.store.vocabulary import Judgement, Phase, Verdict, VerdictSource
 from tests.bisect.engine.planted import PlantedStack
 from tests.bisect.engine.simulated import equal_times, simulated_probe
