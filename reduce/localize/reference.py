@@ -28,7 +28,7 @@ from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UserError
 from ...runner.localization import ReferenceUsed
 from ...runner.tensor import TensorView
-from ..graph.names import entry_tensor, find_submits, tensor_name
+from ..graph.submits import entry_tensor, find_submits, tensor_name
 from ..graph.tasks import (
     Alignment,
     Dag,
