@@ -58,7 +58,7 @@ from .drive.hand_over import (
 )
 from .drive.progress import LiveProgress, PlainProgress
 from .drive.session import DriveOptions, StoredBisection, UnstoredConclusionError, check_person, open_sessions
-from .engine.conclusion import Conclusion
+from .engine.answer import Conclusion
 from .exit_codes import ERROR, run_command, store_url
 from .options import BisectOptions
 from .report.basis import load_rows

@@ -16,7 +16,7 @@ from ...store.bisections import EarlierRunJournal, NightlyRun, RangeCandidate
 from ...store.documents import DocumentError, read_document
 from ...store.tables import BisectionRow, ProbeRow, StageRow
 from ...store.vocabulary import BisectionOutcome, CaseStatus, DriveEnd, Judgement, Seeks, Verdict, plural
-from ..engine.conclusion import Conclusion, NamedCommit
+from ..engine.answer import Conclusion, NamedCommit
 from ..history.range import LoadedRange
 from .ends import files_of_command
 from .question import BisectRequest, EarlierRuns, FlakyShare, RunTally

@@ -42,8 +42,7 @@ from ...runner.workspace.home import command_line
 from ...runner.workspace.slot import Workspace
 from ...store.documents import Document, Upgrade
 from ...store.vocabulary import Seeks
-from ..engine.conclusion import PinRecord
-from ..history.questions import MovedPin
+from ..history.questions import MovedPin, PinRecord
 from ..history.range import LoadedRange, Range
 from ..search.graph import Floats
 from ..search.rates import Rates

@@ -44,6 +44,7 @@ from ...store.vocabulary import (
 from ..ask.earlier_runs import reusable_probes
 from ..ask.ends import content_and_revisions
 from ..ask.question import BisectRequest
+from ..engine.answer import Conclusion
 from ..engine.bisection import (
     Bisection,
     DataFrozen,
@@ -52,7 +53,6 @@ from ..engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from ..engine.conclusion import Conclusion
 from ..engine.costs import Context
 from ..engine.failures import passing_symptoms
 from ..engine.runs import (

@@ -42,6 +42,7 @@ from ...store.vocabulary import (
     plural,
     verdict_words,
 )
+from ..engine.answer import Conclusion
 from ..engine.bisection import (
     Bisection,
     DataFrozen,
@@ -50,7 +51,6 @@ from ..engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from ..engine.conclusion import Conclusion
 from ..engine.costs import Context, Timings, available_builds
 from ..engine.failures import highest_rate, runs_excluding
 from ..engine.range_search import RangeSearch

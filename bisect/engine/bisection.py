@@ -35,6 +35,7 @@ from ..search.posterior import Posterior
 from .answer import (
     Advance,
     BisectionState,
+    Conclusion,
     EnclosingRanges,
     Enter,
     Finish,
@@ -45,7 +46,6 @@ from .answer import (
     budget_conclusion,
     load_all,
 )
-from .conclusion import Conclusion
 from .costs import Context, ExpectedGain
 from .failures import (
     EndFailure,

@@ -32,29 +32,27 @@ from ..search.hypotheses import GOOD_END
 from .answer import (
     Advance,
     BisectionState,
+    Blame,
+    Conclusion,
     ConfirmedCulprit,
+    Counterfactual,
     CulpritState,
     Enter,
     FinalState,
     IntroducingPinMove,
+    LayerCell,
     Move,
+    MovedLayers,
+    NamedCommit,
     OuterRange,
     RemovingPinMove,
     Wait,
+    YardstickBlame,
+    YardstickTest,
     await_probe,
     describe_change,
     load_all,
     report_commit,
-)
-from .conclusion import (
-    Blame,
-    Conclusion,
-    Counterfactual,
-    LayerCell,
-    MovedLayers,
-    NamedCommit,
-    YardstickBlame,
-    YardstickTest,
 )
 from .costs import Context
 from .failures import judge_target

@@ -34,6 +34,7 @@ from ..history.questions import (
     HistoryQuestion,
     MovedPin,
     OfferedPerturbation,
+    PinRecord,
 )
 from ..history.range import LoadedRange, Range, SlotBuild, Target, search_outcome
 from ..search.belief import Observation, Outcome
@@ -41,7 +42,6 @@ from ..search.graph import CommitGraph
 from ..search.hypotheses import GOOD_END
 from ..search.rates import Rates
 from ..search.testability import BlamedFile, Cause, RepeatedError
-from .conclusion import PinRecord
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,7 @@ from ..search.posterior import Posterior
 from ..search.rates import Rates, fit
 from .answer import (
     Advance,
+    Conclusion,
     ConfirmedCulprit,
     CulpritState,
     EnclosingRanges,
@@ -48,7 +49,6 @@ from .answer import (
     mix_readings,
     named_commit,
 )
-from .conclusion import Conclusion
 from .costs import Context, ExpectedGain, probe_costs
 from .culprit import PinTests, add_patches, patch_questions
 from .failures import Reading, is_unsure, passing_symptoms, rerun_end, run_of_end, shares_of_readings

@@ -36,7 +36,6 @@ from ...store.bisections import BisectionJournal, RangeCommit
 from ...store.tables import ProbeRow
 from ...store.vocabulary import Commit, Judgement, Seeks, Verdict, verdict_words
 from ..ask.question import BisectRequest, moved_pins, pin_records
-from ..engine.conclusion import PinRecord
 from ..search.graph import CommitGraph, Mask, Window
 from ..search.testability import BlamedFile
 from .questions import (
@@ -56,6 +55,7 @@ from .questions import (
     HistoryAnswer,
     HistoryQuestion,
     MovedPin,
+    PinRecord,
 )
 from .range import CommitRange, LoadedRange, Range, Target, collapse, find_reverts, object_masks, touches
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ...runner.case.case import PERTURBATION_KEY, perturbed_content_key
+from ...runner.stack import Model
 from ...runner.verdict.rules import CompilerError
 from ...store.vocabulary import Judgement, Seeks
-from ..engine.conclusion import PinRecord
 from ..search.belief import Outcome
 from ..search.testability import BlamedFile
 from .range import LoadedRange, Range, Target, search_outcome
@@ -253,6 +253,22 @@ class AskSameChange:
     repository: str
     commit: str
     among: tuple[str, ...]
+
+
+class PinRecord(Model):
+    """The values of a pin at both ends.
+
+    A searched pin follows its holder's commits. A frozen one has the value `frozen_at` in every run. That is None if
+    the pin has no value at the bad end.
+    """
+
+    name: str
+    holder: str
+    path: str
+    value_good: str | None
+    value_bad: str | None
+    searched: bool
+    frozen_at: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ from ...store.tables import CaseResultRow, CaseRunRow, CellRow, NightRow, Regres
 from ...store.vocabulary import CaseStatus, Judgement, Seeks, Verdict, plural
 from ..drive.hand_over import check_hook
 from ..drive.session import open_sessions
-from ..engine.conclusion import Conclusion
+from ..engine.answer import Conclusion
 from ..exit_codes import run_command, store_url
 from ..history.loader import first_parents
 from ..history.range import Target, search_outcome

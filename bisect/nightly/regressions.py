@@ -37,7 +37,7 @@ from ..drive.driven import DrivenBisection
 from ..drive.hand_over import call_hook, localize_culprit, record_builds
 from ..drive.loop import Loop
 from ..drive.session import StoredBisection, open_workers
-from ..engine.conclusion import Conclusion
+from ..engine.answer import Conclusion
 from ..engine.costs import Timings
 from ..engine.failures import judge_target, passes_needed
 from ..engine.runs import FinishedProbe, ProbeLog

@@ -28,7 +28,7 @@ from ...store.tables import BisectionRow, CommitRow, DriveRow, ProbeRow, StageRo
 from ...store.vocabulary import DriveEnd, Judgement, Phase, ProbeState, Seeks, Verdict, exit_code, plural
 from ..ask.question import BisectRequest
 from ..drive.driven import place_of_row
-from ..engine.conclusion import Conclusion
+from ..engine.answer import Conclusion
 from ..search.graph import Ancestry
 from .model import CommitReference, ConfidenceBasis, OtherFailure, Reproduction, RunCount, Side
 from .phrases import one_line

@@ -17,7 +17,8 @@ from ...runner.localization import Localization
 from ...runner.stack import Model, Rename
 from ...store.documents import Document, published_schema, remove_format
 from ...store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict, VerdictSource
-from ..engine.conclusion import Counterfactual, EndRate, MovedLayers, NoCommit, PinRecord, YardstickTest
+from ..engine.answer import Counterfactual, EndRate, MovedLayers, NoCommit, YardstickTest
+from ..history.questions import PinRecord
 
 UNFINISHED = "unfinished"
 

@@ -27,7 +27,7 @@ from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Phase, Seeks, VerdictSource, plural, verdict_words
 from ..ask.question import BisectRequest, repeat_command
 from ..drive.session import failure_names
-from ..engine.conclusion import EndRate, NamedCommit
+from ..engine.answer import EndRate, NamedCommit
 from .basis import (
     Rows,
     SearchedRange,

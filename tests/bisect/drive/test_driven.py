@@ -11,8 +11,8 @@ from typing_extensions import override
 from precision_bisect.bisect.ask.question import BisectRequest
 from precision_bisect.bisect.drive.driven import DrivenBisection
 from precision_bisect.bisect.drive.progress import Progress, StartedProbe
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.engine.bisection import Bisection
-from precision_bisect.bisect.engine.conclusion import Conclusion
 from precision_bisect.bisect.engine.costs import Context
 from precision_bisect.bisect.engine.runs import ConfirmationProgress, Needs, SearchProgress
 from precision_bisect.runner.probe.probe import ProbeResult

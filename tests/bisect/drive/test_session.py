@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from precision_bisect.bisect.ask.ends import Plan
 from precision_bisect.bisect.ask.question import BisectRequest
 from precision_bisect.bisect.drive.session import StoredBisection, open_sessions
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.pages.views import list_bisections
 from precision_bisect.bisect.report.report_builder import build_report
 from precision_bisect.runner.errors import UserError

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from precision_bisect.bisect.drive.loop import PlannedProbe
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.engine.bisection import (
     Bisection,
     DataFrozen,
@@ -20,7 +21,6 @@ from precision_bisect.bisect.engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from precision_bisect.bisect.engine.conclusion import Conclusion
 from precision_bisect.bisect.engine.costs import Context, Timings
 from precision_bisect.bisect.engine.runs import (
     BisectionQuestion,

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from precision_bisect.bisect.drive.loop import Loop
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.engine.runs import (
     BisectionQuestion,
     FinishedProbe,

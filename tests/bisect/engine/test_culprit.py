@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from precision_bisect.bisect.engine import culprit
-from precision_bisect.bisect.engine.answer import FinalState, Move, Wait
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion, FinalState, Move, Wait
 from precision_bisect.bisect.engine.costs import Context
 from precision_bisect.bisect.engine.culprit import PinDescent
 from precision_bisect.bisect.engine.runs import Needs

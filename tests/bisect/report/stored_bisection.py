@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from precision_bisect.bisect.ask.question import BisectRequest
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.report.model import Report
 from precision_bisect.bisect.report.report_builder import build_report
 from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
