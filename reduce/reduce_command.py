@@ -31,8 +31,7 @@ from ..runner.process.entry import INTERRUPTED
 from ..runner.process.fork_servers import ForkServers
 from ..runner.process.signals import OutOfTimeInterrupt, interruptible_work, outlive_readers, time_limit
 from ..runner.releases import add_releases
-from ..runner.settings import read_overrides
-from ..runner.stack_file import load_stack
+from ..runner.settings import load_stack, read_overrides
 from ..runner.workspace.content import StackContent
 from ..runner.workspace.home import user_home
 from ..runner.workspace.slot import Workspace

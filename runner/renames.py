@@ -31,6 +31,7 @@ from ..store.vocabulary import Commit, plural
 from .errors import UsageError, reason
 from .git import GitError, GitRepository
 from .overlays import covered_files, read_effective_text
+from .settings import TomlError, parse_toml
 from .spellings import (
     ATTRIBUTE,
     DEFINITION,
@@ -44,7 +45,6 @@ from .spellings import (
     spellings,
 )
 from .stack import Model, Rename, Stack, first_error
-from .stack_file import TomlError, parse_toml
 
 PYTHON_FILES = "*.py"
 """The files that are adapted, as a pattern of git."""

@@ -30,8 +30,8 @@ from ...runner.farm.ray import RayEngine
 from ...runner.git import GitRepository
 from ...runner.probe.pool import AheadBuilder, Backend, Event, ProbeDone, Setup, WorkerPool, cluster_address
 from ...runner.probe.probe import ManualRun, ProbeRequest, ProbeResult
+from ...runner.settings import checkout_root
 from ...runner.stack import Stack
-from ...runner.stack_file import checkout_root
 from ...runner.verdict.classify import Classification
 from ...runner.workspace.environment import EnvironmentReader
 from ...runner.workspace.home import Home

@@ -21,8 +21,8 @@ from ...runner.errors import UsageError, reason
 from ...runner.pins import Revisions, fixed_revisions
 from ...runner.probe.judge import BadWhen
 from ...runner.probe.probe import Prober, ProbeRequest
+from ...runner.settings import TomlError, expand_home, is_file, load_stack, parse_toml
 from ...runner.stack import Model, Stack, first_error, is_plain_name
-from ...runner.stack_file import TomlError, expand_home, is_file, load_stack, parse_toml
 from ...runner.verdict.classify import OF_A_COMPILER, OF_AN_EXCEPTION
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import EnvironmentReader, fingerprint

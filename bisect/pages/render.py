@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ...runner.compare import picture
-from ...runner.compare.picture import HeatPicture, heat_svg
+from ...runner.compare import diff_report
+from ...runner.compare.diff_report import HeatPicture, heat_svg
 from ...runner.localization import Divergence, ErrorMap, read_divergence
 from ...store.tables import ProbeRow, now
 from ...store.vocabulary import (
@@ -322,7 +322,7 @@ def _digest(text: str) -> str:
 @cache
 def _style() -> str:
     own = resources.files(_PACKAGE).joinpath("static", "style.css").read_text(encoding="utf-8").strip()
-    return f"{picture.style()}\n{own}"
+    return f"{diff_report.style()}\n{own}"
 
 
 @cache

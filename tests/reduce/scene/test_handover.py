@@ -16,7 +16,7 @@ from precision_bisect.reduce.scene import SceneBuilds
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization import Divergence, FailureCause, read_divergence
 from precision_bisect.runner.localization_job import BuildToRun, LocalizationJob, SceneCase
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack
 from precision_bisect.store.durable_files import make_ignored_folder
 from tests.reduce.small_builds import SHIFT, small_build
 from tests.support.scene_runtime import STACK, scene_files
