@@ -39,7 +39,7 @@ from ..runner.build_output.files import BuildOutputError
 from ..runner.compare.judges import HARNESS_TOLERANCE
 from ..runner.errors import UserError
 from ..runner.stack import Model
-from ..store.documents import Document, published_schema
+from ..store.durable_files import Document, published_schema
 from ..store.vocabulary import plural
 from .exit_codes import run_command
 from .options import ExplainOptions

@@ -35,8 +35,7 @@ from ..runner.settings import load_stack, read_overrides
 from ..runner.workspace.content import StackContent
 from ..runner.workspace.home import user_home
 from ..runner.workspace.slot import Workspace
-from ..store.documents import DocumentError, read_document
-from ..store.durable_files import make_ignored_folder
+from ..store.durable_files import DocumentError, make_ignored_folder, read_document
 from ..store.vocabulary import plural
 from .localize.causes import LocalizationRequest
 from .localize.footprints import FootprintRequest, footprints, print_footprints

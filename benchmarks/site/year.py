@@ -23,7 +23,7 @@ from precision_bisect.store.bisections import (
     RangeCommit,
     commit_ids,
 )
-from precision_bisect.store.documents import write_document
+from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.tables import (
     CaseResultRow,
     CaseRunRow,

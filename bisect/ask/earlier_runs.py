@@ -13,7 +13,7 @@ from typing import Any
 from ...runner.case.case import digest_of
 from ...runner.workspace.environment import EnvironmentReader
 from ...store.bisections import EarlierRunJournal, NightlyRun, RangeCandidate
-from ...store.documents import DocumentError, read_document
+from ...store.durable_files import DocumentError, read_document
 from ...store.tables import BisectionRow, ProbeRow, StageRow
 from ...store.vocabulary import BisectionOutcome, CaseStatus, DriveEnd, Judgement, Seeks, Verdict, plural
 from ..engine.answer import Conclusion, NamedCommit

@@ -39,7 +39,7 @@ from ...runner.stack import Stack, display_text, is_plain_name, suggestion
 from ...runner.workspace.environment import EnvironmentReader, InheritedVariables
 from ...runner.workspace.home import command_line
 from ...runner.workspace.slot import Workspace
-from ...store.documents import Document, Upgrade
+from ...store.durable_files import Document, Upgrade
 from ...store.vocabulary import Seeks
 from ..history.questions import MovedPin, PinRecord
 from ..history.range import LoadedRange, Range

@@ -56,7 +56,7 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import PYTHON_VARIABLES
 from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace
-from ...store.documents import Document
+from ...store.durable_files import Document
 from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Verdict
 from ..ask.question import BisectRequest

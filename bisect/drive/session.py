@@ -38,8 +38,7 @@ from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace, sole_holder
 from ...store.bisections import BisectionJournal, EarlierRunJournal
 from ...store.database import StoreError, open_store
-from ...store.documents import read_document, write_document
-from ...store.durable_files import make_folder
+from ...store.durable_files import make_folder, read_document, write_document
 from ...store.tables import ProbeRow
 from ...store.vocabulary import (
     BisectionOutcome,

@@ -21,7 +21,7 @@ from ...runner.commit_diff import CommitDiff
 from ...runner.localization import Localization
 from ...runner.probe.judge import distinguishing_condition
 from ...runner.stack import Model
-from ...store.documents import Document
+from ...store.durable_files import Document
 from ...store.vocabulary import BisectionOutcome, Commit, Judgement, Seeks, percent, plural
 from ..history.questions import AskPins, HistoryQuestion, MovedPin, PinRecord
 from ..history.range import LoadedRange, Target

@@ -31,8 +31,7 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home, command_line, user_home
 from ...runner.workspace.slot import MissingCommitError, Workspace, sole_holder
 from ...store.database import check_store_file
-from ...store.documents import read_document
-from ...store.durable_files import make_folder, make_ignored_folder, write_whole
+from ...store.durable_files import make_folder, make_ignored_folder, read_document, write_whole
 from ...store.nights import CaseResult, CellKey, JobJournal
 from ...store.queue import QueueJournal, Submission
 from ...store.tables import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow

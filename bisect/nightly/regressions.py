@@ -25,8 +25,7 @@ from ...runner.errors import EndsError, UserError
 from ...runner.stack import Stack
 from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace
-from ...store.documents import read_document, write_document
-from ...store.durable_files import make_folder
+from ...store.durable_files import make_folder, read_document, write_document
 from ...store.nights import JobJournal
 from ...store.tables import CellRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import BisectionOutcome, Judgement, Seeks, plural

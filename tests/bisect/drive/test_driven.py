@@ -18,7 +18,7 @@ from precision_bisect.bisect.engine.runs import ConfirmationProgress, Needs, Sea
 from precision_bisect.runner.probe.probe import ProbeResult
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import BisectionJournal
-from precision_bisect.store.documents import write_document
+from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.tables import NoticeRow
 from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.drive.small_request import small_request

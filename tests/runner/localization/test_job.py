@@ -14,7 +14,7 @@ import pytest
 from precision_bisect.reduce.reduce_command import ERROR, FOUND, main
 from precision_bisect.runner.localization_job import BuildToRun, LocalizationJob
 from precision_bisect.runner.stack import Stack
-from precision_bisect.store.documents import write_document
+from precision_bisect.store.durable_files import write_document
 
 
 @pytest.fixture
