@@ -53,8 +53,8 @@ from ..engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from ..engine.costs import Context
 from ..engine.failures import passing_symptoms
+from ..engine.range_search import Context
 from ..engine.runs import (
     BisectionQuestion,
     ConfirmationProgress,

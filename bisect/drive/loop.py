@@ -17,7 +17,7 @@ from ...runner.process.signals import check_interrupt
 from ...store.vocabulary import BuildSource
 from ..engine.answer import Conclusion
 from ..engine.bisection import Bisection
-from ..engine.costs import Context, ExpectedGain, Suspicion, Timings, probe_costs
+from ..engine.range_search import Context, ExpectedGain, Suspicion, Timings, probe_costs
 from ..engine.runs import Needs, RunningProbe, WantedProbe
 from ..history.range import Target
 from .progress import next_build

@@ -51,9 +51,8 @@ from ..engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from ..engine.costs import Context, Timings, available_builds
 from ..engine.failures import highest_rate, runs_excluding
-from ..engine.range_search import RangeSearch
+from ..engine.range_search import Context, RangeSearch, Timings, available_builds
 from ..engine.runs import (
     BisectionKnowledge,
     BisectionQuestion,

@@ -58,7 +58,7 @@ from ..ask.ends import Plan
 from ..ask.predicate import PLACEHOLDER_COMMAND
 from ..ask.question import BisectRequest
 from ..engine.answer import Conclusion, NamedCommit
-from ..engine.costs import Timings
+from ..engine.range_search import Timings
 from ..history.loader import merge_base_finding, undecidable_merge_base
 from ..history.range import LoadedRange
 from .driven import DrivenBisection

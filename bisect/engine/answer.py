@@ -30,9 +30,8 @@ from ..search.decision import EnvironmentMoved, NoCulprit, Undecided
 from ..search.graph import Floats
 from ..search.halving import OnlySkipped
 from ..search.posterior import Posterior
-from .costs import Context, ExpectedGain
 from .failures import Reading, fails_otherwise
-from .range_search import RangeSearch, early_failing_end
+from .range_search import Context, ExpectedGain, RangeSearch, early_failing_end
 from .runs import BisectionKnowledge, FinishedProbe, Needs, Note, ProbeLog, WantedProbe, failing_end
 from .trouble import changed_end_notice
 

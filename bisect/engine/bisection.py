@@ -46,7 +46,6 @@ from .answer import (
     budget_conclusion,
     load_all,
 )
-from .costs import Context, ExpectedGain
 from .failures import (
     EndFailure,
     ErrorScale,
@@ -59,7 +58,7 @@ from .failures import (
     require_judged,
     require_pass,
 )
-from .range_search import RangeSearch
+from .range_search import Context, ExpectedGain, RangeSearch
 from .runs import (
     BisectionKnowledge,
     BisectionQuestion,

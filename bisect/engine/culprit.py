@@ -54,9 +54,8 @@ from .answer import (
     load_all,
     report_commit,
 )
-from .costs import Context
 from .failures import judge_target
-from .range_search import RangeSearch
+from .range_search import Context, RangeSearch
 from .runs import BisectionKnowledge, Notice, RangeEvidence, WantedProbe
 
 _SHORT = 12

@@ -49,10 +49,9 @@ from .answer import (
     mix_readings,
     named_commit,
 )
-from .costs import Context, ExpectedGain, probe_costs
 from .culprit import PinTests, add_patches, patch_questions
 from .failures import Reading, is_unsure, passing_symptoms, rerun_end, run_of_end, shares_of_readings
-from .range_search import PerturbedAnswer, RangeSearch
+from .range_search import Context, ExpectedGain, PerturbedAnswer, RangeSearch, probe_costs
 from .runs import (
     BisectionKnowledge,
     ConfirmationProgress,

@@ -37,8 +37,8 @@ from ..drive.hand_over import call_hook, localize_culprit, record_builds
 from ..drive.loop import Loop
 from ..drive.session import StoredBisection, open_workers
 from ..engine.answer import Conclusion
-from ..engine.costs import Timings
 from ..engine.failures import judge_target, passes_needed
+from ..engine.range_search import Timings
 from ..engine.runs import FinishedProbe, ProbeLog
 from ..history.range import Target
 from ..report.write import write_report

@@ -13,7 +13,7 @@ from precision_bisect.bisect.drive.driven import DrivenBisection
 from precision_bisect.bisect.drive.progress import Progress, StartedProbe
 from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.engine.bisection import Bisection
-from precision_bisect.bisect.engine.costs import Context
+from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import ConfirmationProgress, Needs, SearchProgress
 from precision_bisect.runner.probe.probe import ProbeResult
 from precision_bisect.runner.workspace.home import Home

@@ -21,7 +21,7 @@ from precision_bisect.bisect.engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from precision_bisect.bisect.engine.costs import Context, Timings
+from precision_bisect.bisect.engine.range_search import Context, Timings
 from precision_bisect.bisect.engine.runs import (
     BisectionQuestion,
     FinishedProbe,

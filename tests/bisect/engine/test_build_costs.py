@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.engine.costs import BuildLine, build_seconds
+from precision_bisect.bisect.engine.range_search import BuildLine, build_seconds
 from precision_bisect.bisect.engine.runs import ProbeLog, ProbeTimes
 from precision_bisect.bisect.history.range import LoadedRange, SlotBuild
 from precision_bisect.bisect.search.graph import CommitGraph, Floats

@@ -6,7 +6,7 @@ import pytest
 
 from precision_bisect.bisect.engine.answer import Move, Wait
 from precision_bisect.bisect.engine.bisection import GoodEndSearch, RangeOpening, _no_pass_message
-from precision_bisect.bisect.engine.costs import Context
+from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import BisectionKnowledge, GivenData, GoodEnd, Needs, SavedData
 from precision_bisect.bisect.history.questions import FirstParents
 from precision_bisect.runner.errors import EndsError
