@@ -39,7 +39,7 @@ from ..runner.stack import Environment, Stack
 from ..runner.workspace.environment import case_variables, variable_changes
 from ..runner.workspace.home import Home, command_line, user_home
 from ..store.database import StoreError, check_store, check_store_file, store_folder
-from ..store.documents import write_document
+from ..store.durable_files import write_document
 from ..store.tables import MAX_NAME_LENGTH, BisectionRow, ProbeRow
 from ..store.vocabulary import BisectionOutcome, ProbeState, Seeks
 from .ask.ends import BisectLog, Question
@@ -58,7 +58,7 @@ from .drive.hand_over import (
 )
 from .drive.progress import LiveProgress, PlainProgress
 from .drive.session import DriveOptions, StoredBisection, UnstoredConclusionError, check_person, open_sessions
-from .engine.conclusion import Conclusion
+from .engine.answer import Conclusion
 from .exit_codes import ERROR, run_command, store_url
 from .options import BisectOptions
 from .report.basis import load_rows

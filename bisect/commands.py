@@ -29,8 +29,7 @@ from ..runner.git import GitRepository
 from ..runner.overlays import read_effective_text
 from ..runner.pins import Revisions, fixed_revisions
 from ..runner.releases import add_releases
-from ..runner.rename_search import DoubtfulRename, ProposedRename, proposed_renames
-from ..runner.renames import format_toml
+from ..runner.renames import DoubtfulRename, ProposedRename, format_toml, proposed_renames
 from ..runner.settings import read_overrides, read_settings, settings_file, trust_file
 from ..runner.stack import Stack
 from ..runner.workspace.environment import MachineFinding, examine_machine

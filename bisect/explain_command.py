@@ -16,28 +16,30 @@ from typing import Literal, TypeVar
 
 import torch
 
-from ..meaning.execution import source_name
-from ..meaning.explanation import CheckEvidence, LadderExplanation, LadderVerdict, explain
-from ..meaning.findings import Finding, FindingKind
-from ..meaning.ir import DumpLine, MeaningError
+from ..meaning.ir import DumpLine, MeaningError, source_name
 from ..meaning.ladder import (
     CONTEXT_LINES,
+    CheckEvidence,
     Excerpt,
     FirstDifference,
     Ladder,
+    LadderExplanation,
+    LadderVerdict,
     PassCase,
     Rung,
     State,
     dump_lines,
     excerpt,
+    explain,
     read_frontend,
 )
+from ..meaning.values import Finding, FindingKind
 from ..runner.build_output.directory import TensorFolder
 from ..runner.build_output.files import BuildOutputError
 from ..runner.compare.judges import HARNESS_TOLERANCE
 from ..runner.errors import UserError
 from ..runner.stack import Model
-from ..store.documents import Document, published_schema
+from ..store.durable_files import Document, published_schema
 from ..store.vocabulary import plural
 from .exit_codes import run_command
 from .options import ExplainOptions

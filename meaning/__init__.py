@@ -7,7 +7,6 @@ assembler and no simulator. It knows neither `bisect` nor `reduce`.
 - `ir` holds the nouns; `dump_reader` makes a program of a dump.
 - `operations` is the table of what each operation computes and what it may do to bytes. `movement` holds those that
   only move elements, `values` what they are given, `arithmetic` the numbers.
-- `execution` runs a program on values, with its kernels' `pipes` and `scalars`. `memory` runs it on the bytes that the
-  compiler assigned, and leaves `findings`.
-- `ladder` runs all passes of a case. Begin there. `explanation` says what explains a failure, from the check on.
+- `execution` runs a program on values; `memory` runs it on the bytes that the compiler assigned, and finds faults.
+- `ladder` runs all passes of a case, and says what explains a failure, from the check on. Begin there.
 """

@@ -12,8 +12,7 @@ Nothing here is bounded by what a dump says: steps, sizes and the depth of calls
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -46,11 +45,28 @@ from .ir import (
     Symbol,
     While,
     Yield,
+    shorten_to_known,
 )
 from .operations import NO_EFFECT, Operation, find_operation
-from .pipes import PIPE_OPERATIONS, Pipes, half, lane_count, split_mode
-from .scalars import apply_operator, cast_scalar, core_list, truth
-from .values import Array, Invocation, OperationError, Pending, Result, ShapeError, Value, require_integers
+from .values import (
+    PIPE_OPERATIONS,
+    Array,
+    Invocation,
+    OperationError,
+    Pending,
+    Pipes,
+    Result,
+    ShapeError,
+    Value,
+    apply_operator,
+    cast_scalar,
+    core_list,
+    half,
+    lane_count,
+    require_integers,
+    split_mode,
+    truth,
+)
 
 MOST_STEPS = 2_000_000
 """A run ends with an error after this many statements, because a wrong dump may loop for ever."""
@@ -61,29 +77,10 @@ MOST_CALLS = 50
 _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
 """These attributes are not evaluated. They order tasks, and some name variables that no statement defines."""
 
-_PASS_SUFFIX = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"
-_SUFFIX, _LAST_SUFFIX = re.compile(rf"{_PASS_SUFFIX}+$"), re.compile(rf"{_PASS_SUFFIX}$")
-"""Passes add such suffixes to a variable's name. The second matches the last of them."""
-
 _COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
 """Torch raises these errors where a hostile or a wrong dump asks for something that it cannot compute."""
 
 Steps = Generator[None, None, Value]
-
-
-def source_name(name: str) -> str:
-    """A variable's name in the case, without what passes add."""
-    return _SUFFIX.sub("", name) or name
-
-
-def shorten_to_known(name: str, names: Container[str]) -> str | None:
-    """The one of `names` that a variable has in the case: a case's own name may end like what passes add."""
-    while name not in names:
-        shorter = _LAST_SUFFIX.sub("", name)
-        if shorter in ("", name):
-            return None
-        name = shorter
-    return name
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ Everything is a frozen value. Two functions mean the same where their `text` is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -473,3 +474,23 @@ class IrProgram:
         for name in sorted(self.functions):
             digest.update(self.functions[name].text.encode())
         return digest.hexdigest()
+
+
+_ADDED = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"
+_SUFFIX, _LAST_SUFFIX = re.compile(rf"{_ADDED}+$"), re.compile(rf"{_ADDED}$")
+"""The suffixes that passes add to a variable's name, and the last of them."""
+
+
+def source_name(name: str) -> str:
+    """A variable's name in the case, without what passes add."""
+    return _SUFFIX.sub("", name) or name
+
+
+def shorten_to_known(name: str, names: Container[str]) -> str | None:
+    """The one of `names` that a variable has in the case: a case's own name may end like what passes add."""
+    while name not in names:
+        shorter = _LAST_SUFFIX.sub("", name)
+        if shorter in ("", name):
+            return None
+        name = shorter
+    return name

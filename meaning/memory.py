@@ -30,10 +30,9 @@ import torch
 
 from .arithmetic import ArithmeticMode, Numbers, decode_bytes, encode_bytes, poison
 from .execution import Execution, Frame
-from .findings import Finding, FindingKind
 from .ir import Definition, DumpLine, ElementType, IrProgram, MemorySpace, TileType
 from .operations import Operation
-from .values import Array, Invocation, OperationError, Value, require_integers
+from .values import Array, Finding, FindingKind, Invocation, OperationError, Value, require_integers
 
 Tensor = torch.Tensor
 

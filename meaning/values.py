@@ -1,16 +1,26 @@
-"""The values of a program's variables while it runs, and the operands of its operations.
+"""The values of a program while it runs, the operands of its operations, and the faults of a tile's bytes.
 
 An `Array` is a tensor or a tile. An `Invocation` is one execution of an operation; `Result` is what the dump states of
-its result. Elements outside an array's valid shape mean nothing.
-"""
+its result. Elements outside an array's valid shape mean nothing. A scalar has 64 bits at most, whatever a dump asks.
+
+`Pipes` lead between the cube and the vector side of a mixed kernel. A kernel of both sides is a cube function and a
+vector function, which run at once and hand tiles over by pipes: first pushed, first popped. A vector function may run
+on two lanes. Then a pipe carries a half of each tile to each lane, or puts the lanes' halves together: upper and lower
+rows (split 1), left and right columns (split 2).
+
+A `Finding` is a tile whose bytes are not what an operation needs, as `memory` finds it."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import torch
 
 from .arithmetic import ArithmeticMode, Numbers, fill, poison, settle
-from .ir import ElementType, Symbol
+from .ir import Constant, DumpLine, ElementType, Function, MemorySpace, Symbol
 
 
 class OperationError(Exception):
@@ -195,3 +205,265 @@ def slice_window(
         bounds.append(slice(min(offset, limit), min(offset + length, limit)))
     found = source.rearrange(lambda each: each[tuple(bounds)])
     return found, found.shape
+
+
+_LARGEST = 1 << 64
+"""An integer may not reach this value: no type of the IR holds it, and a hostile dump would let it grow for ever."""
+
+
+_UNARY: Mapping[str, Callable[[float], float]] = {"abs": abs, "neg": lambda x: -x, "not": lambda x: not x}
+_BINARY: Mapping[str, Callable[[float, float], float]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "//": lambda x, y: x // y,
+    "/": lambda x, y: x / y,
+    "%": lambda x, y: x % y,
+    "**": lambda x, y: x**y,
+    "==": lambda x, y: x == y,
+    "!=": lambda x, y: x != y,
+    "<": lambda x, y: x < y,
+    "<=": lambda x, y: x <= y,
+    ">": lambda x, y: x > y,
+    ">=": lambda x, y: x >= y,
+    "min": min,
+    "max": max,
+}
+_BITWISE: Mapping[str, Callable[[int, int], int]] = {
+    "&": lambda x, y: x & y,
+    "|": lambda x, y: x | y,
+    "^": lambda x, y: x ^ y,
+    "<<": lambda x, y: x << y,
+    ">>": lambda x, y: x >> y,
+}
+
+
+def apply_operator(symbol: str, values: Sequence[Value]) -> Value:
+    """An operator of scalars."""
+    numbers = [value for value in values if isinstance(value, (bool, int, float))]
+    if len(numbers) != len(values):
+        raise OperationError(f"expected numbers as operands of {symbol!r}, found something else")
+    if symbol in ("and", "or"):
+        return all(numbers) if symbol == "and" else any(numbers)
+    if symbol in ("<<", "**") and abs(numbers[-1]) > 63:
+        raise OperationError(f"expected at most 63 as the right operand of {symbol!r}, found {numbers[-1]}")
+    if symbol in _UNARY:
+        result = _UNARY[symbol](numbers[0])
+    elif symbol in _BINARY:
+        result = _BINARY[symbol](numbers[0], numbers[1])
+    elif symbol == "~":
+        result = ~int(numbers[0])
+    else:
+        result = _BITWISE[symbol](int(numbers[0]), int(numbers[1]))
+    if isinstance(result, int) and abs(result) >= _LARGEST:
+        raise OperationError(f"expected a number of at most 64 bits, found {result:.3g}")
+    return result
+
+
+def cast_scalar(value: Value, dtype: ElementType) -> Value:
+    """A number in another type."""
+    if not isinstance(value, (bool, int, float)):
+        raise OperationError(f"expected a number to cast, found {type(value).__name__}")
+    if dtype.is_float:
+        return float(
+            settle(
+                Numbers(torch.tensor(float(value), dtype=torch.float64)), dtype, ArithmeticMode.STATED
+            ).centre
+        )
+    return int(
+        settle(
+            Numbers(torch.tensor(int(value) if abs(value) < 2**63 else 0)), dtype, ArithmeticMode.STATED
+        ).centre
+    )
+
+
+def truth(value: Value) -> bool:
+    """A condition."""
+    if not isinstance(value, (bool, int, float)):
+        raise OperationError(f"expected a condition, found {type(value).__name__}")
+    return bool(value)
+
+
+def core_list(short: str, call: Invocation) -> Value:
+    """A list on the core: `create`, `get_element`, `update_element`."""
+    if short == "create":
+        length = call.integers(0)[0]
+        if not 0 <= length <= 1 << 20:
+            raise OperationError(f"expected a list of at most {1 << 20} elements, found {length}")
+        return (0,) * length
+    whole, index = call.operands[0], call.integer(1)
+    if not isinstance(whole, tuple) or not 0 <= index < len(whole):
+        raise OperationError(f"expected an index into a list, found {index}")
+    if short == "get_element":
+        return whole[index]
+    return (*whole[:index], call.operands[2], *whole[index + 1 :])
+
+
+PIPE_OPERATIONS = frozenset({"tpush_to_aiv", "tpush_to_aic", "tpop_from_aic", "tpop_from_aiv"})
+
+_SPLITS = {"NONE": 0, "UP_DOWN": 1, "LEFT_RIGHT": 2}
+"""The split modes have these numbers. A dump states either the number or the name."""
+
+
+@dataclass
+class Pipes:
+    """The tiles that are on their way, by direction, pipe and lane."""
+
+    queues: dict[tuple[str, Value, int], deque[Array]] = field(
+        default_factory=dict[tuple[str, Value, int], "deque[Array]"]
+    )
+    halves: dict[tuple[int, int], Array] = field(default_factory=dict[tuple[int, int], Array])
+    moves: int = 0
+    """Pushes and pops so far. If it does not grow while each side is asked to go on, they wait for each other."""
+
+    def push(self, call: Invocation, tile: Array, lane: int) -> None:
+        """The cube side pushes to both lanes, and a lane takes its own."""
+        split, pipe = split_mode(call), call.attributes.get("id", 0)
+        self.moves += 1
+        if call.name.endswith("tpush_to_aiv"):
+            for each in (0, 1):
+                self._queue("aiv", pipe, each).append(_copy(half(tile, split, each)))
+        else:
+            self._queue("aic", pipe, lane).append(_copy(tile))
+
+    def pop(self, call: Invocation, lane: int) -> Array | None:
+        """The tile that is next; None where it has not been pushed."""
+        split, pipe = split_mode(call), call.attributes.get("id", 0)
+        if call.name.endswith("tpop_from_aic"):
+            queue = self._queue("aiv", pipe, lane)
+            if not queue:
+                return None
+            self.moves += 1
+            return queue.popleft()
+        first, second = self._queue("aic", pipe, 0), self._queue("aic", pipe, 1)
+        if not first or (split and not second):
+            return None
+        self.moves += 1
+        tile = first.popleft()
+        # Without a split the second lane pushes only to keep step with the first.
+        other = second.popleft() if second else None
+        return join_halves(tile, other, split) if split and other is not None else tile
+
+    def give_half(self, number: int, lane: int, tile: Array) -> None:
+        """A lane has come to the `number`-th place where both lanes' halves are put together."""
+        self.halves[number, lane] = tile
+        self.moves += 1
+
+    def whole(self, number: int, call: Invocation) -> Array | None:
+        """Both halves together; None before both are there."""
+        upper, lower = self.halves.get((number, 0)), self.halves.get((number, 1))
+        return None if upper is None or lower is None else join_halves(upper, lower, split_mode(call))
+
+    def _queue(self, direction: str, pipe: Value, lane: int) -> deque[Array]:
+        return self.queues.setdefault((direction, pipe, lane), deque())
+
+
+def _copy(tile: Array) -> Array:
+    return Array(tile.numbers.copy(), tile.dtype, tile.valid)
+
+
+def lane_count(function: Function) -> int:
+    """Return on how many lanes a function runs at once."""
+    names = {name.rpartition(".")[2] for name in function.operations}
+    asks_lane = "get_subblock_idx" in names
+    if function.role != "AIV":
+        is_lowered = function.attributes.get("split_aiv")
+        shares = names & {"aiv_shard", "aic_gather"} or (
+            isinstance(is_lowered, Constant) and is_lowered.value
+        )
+        return 2 if shares and asks_lane else 1
+    split = function.attributes.get("split")
+    if isinstance(split, Symbol) and split.last != "NONE":
+        return 2
+    both = function.attributes.get("dual_aiv_dispatch")
+    return 2 if asks_lane and isinstance(both, Constant) and both.value else 1
+
+
+def split_mode(call: Invocation) -> int:
+    """Return the mode in which lanes share a tile: 0 for none, 1 for rows, 2 for columns."""
+    value = call.attributes.get("split", call.attributes.get("mode", 0))
+    if isinstance(value, Symbol):
+        return _SPLITS.get(value.last, 0)
+    return int(value) if isinstance(value, (bool, int)) else 0
+
+
+def half(tile: Array, split: int, lane: int) -> Array:
+    """A lane's part of a tile."""
+    if split not in (1, 2):
+        return tile
+    axis = len(tile.shape) - (2 if split == 1 else 1)
+    length = tile.shape[axis] // 2
+    valid = list(tile.valid)
+    valid[axis] = max(0, min(length, valid[axis] - lane * length))
+    numbers = tile.numbers.rearrange(lambda each: each.narrow(axis, lane * length, length))
+    return Array(numbers, tile.dtype, tuple(valid))
+
+
+def join_halves(first: Array, second: Array, split: int) -> Array:
+    """Return two lanes' parts as one tile."""
+    if split not in (1, 2):
+        return first
+    axis = len(first.shape) - (2 if split == 1 else 1)
+    centre = torch.cat([first.numbers.centre, second.numbers.centre], axis)
+    radius = None
+    if first.numbers.radius is not None and second.numbers.radius is not None:
+        radius = torch.cat([first.numbers.radius, second.numbers.radius], axis)
+    valid = list(first.valid)
+    if second.valid[axis]:
+        valid[axis] = first.shape[axis] + second.valid[axis]
+    return Array(Numbers(centre, radius), first.dtype, tuple(valid))
+
+
+class FindingKind(Enum):
+    """A fault of a tile's bytes. The value is how a message names it."""
+
+    OVERWRITTEN = "overwritten"
+    NEVER_WRITTEN = "never written"
+    OVER_OPERAND = "over its operand"
+    TOO_LARGE = "too large"
+    IN_RESERVED = "in the bytes of a pipe"
+    DISPLACED = "not where its source lies"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One tile whose bytes are not what an operation needs.
+
+    `tile` is what is read, or the operand that is lain upon, or what is too large. `other` was written over it, at
+    `written_at`. The bytes count from the beginning of the space, or of the allocation `base`.
+    """
+
+    kind: FindingKind
+    function: str
+    operation: str
+    place: DumpLine
+    tile: str
+    other: str | None
+    written_at: DumpLine | None
+    space: MemorySpace
+    base: str | None
+    first_byte: int
+    bytes: int
+    rows: tuple[int, int] | None = None
+    """The first and last row of the tile that are concerned, counted from 0."""
+
+    def describe(self) -> str:
+        """One sentence."""
+        where = f"{self.space.value} bytes {self.first_byte} to {self.first_byte + self.bytes - 1}"
+        if self.base is not None:
+            where += f" of {self.base}"
+        rows = "" if self.rows is None else f", rows {self.rows[0]} to {self.rows[1]}"
+        match self.kind:
+            case FindingKind.OVERWRITTEN:
+                text = f"{self.operation} reads {self.tile}{rows}, overwritten by {self.other} ({self.written_at})"
+            case FindingKind.NEVER_WRITTEN:
+                text = f"{self.operation} reads {self.tile}{rows}, which nothing has written"
+            case FindingKind.OVER_OPERAND:
+                text = f"{self.operation} writes {self.other} over its operand {self.tile}{rows}, before it has read it"
+            case FindingKind.TOO_LARGE:
+                text = f"{self.tile} reaches past the end of its memory"
+            case FindingKind.DISPLACED:
+                text = f"{self.operation} names {self.tile}, a view of {self.other}, where that does not lie"
+            case FindingKind.IN_RESERVED:
+                text = f"{self.tile} lies in bytes that are reserved for a pipe"
+        return f"{self.place}: {text} ({where})"

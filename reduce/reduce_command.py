@@ -1,34 +1,59 @@
-"""Runs `reduce`: turns its options into a localization or a reduction, and errors into exit codes."""
+"""Runs `reduce`: turns its options, or a job, into a localization or a reduction, and errors into exit codes.
+
+Both open two builds, each with the toolchain that runs it. The user names the builds, or a bisection has left them.
+
+`python -m precision_bisect.reduce.reduce_command JOB.json` does a job that `bisect-precision` hands over. The job is a
+`runner.localization_job.LocalizationJob`. Progress goes to standard error, and results go to the job's folders. The
+exit codes are 0 found, 1 error and 3 nothing diverges."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
+from ..runner.build_output.directory import BuildDirectory, KernelConfig
 from ..runner.build_output.files import BuildOutputError
+from ..runner.case.case import load_frozen
 from ..runner.compare.diff_report import SummaryLines
 from ..runner.compare.statistics import Tolerance
 from ..runner.errors import UsageError, UserError
-from ..runner.localization import DIVERGENCE, Divergence
-from ..runner.localization_job import FOOTPRINTS
+from ..runner.localization import DIVERGENCE, Divergence, read_divergence
+from ..runner.localization_job import FOOTPRINTS, LocalizationJob, SceneCase, read_compared_builds
+from ..runner.probe.probe import Prober
 from ..runner.process.entry import INTERRUPTED
 from ..runner.process.fork_servers import ForkServers
 from ..runner.process.signals import OutOfTimeInterrupt, interruptible_work, outlive_readers, time_limit
+from ..runner.releases import add_releases
+from ..runner.settings import load_stack, read_overrides
+from ..runner.workspace.content import StackContent
+from ..runner.workspace.home import user_home
+from ..runner.workspace.slot import Workspace
+from ..store.durable_files import DocumentError, make_ignored_folder, read_document
 from ..store.vocabulary import plural
-from .builds import OpenedBuilds, open_builds
 from .localize.causes import LocalizationRequest
 from .localize.footprints import FootprintRequest, footprints, print_footprints
 from .localize.investigate import localize
 from .localize.localization_text import print_summary
 from .localize.reference import GoldenOutputs, GoodBuild, RecordedValues, Reference, SameBuild
-from .reduce_cli import ReduceOptions, check_output
+from .reduce_cli import OutputFolder, ReduceOptions, check_output
 from .replay.replay import FailedRunError, RunnableBuild
+from .replay.toolchain import Toolchain
+from .scene import (
+    CheckChangedError,
+    DumpedRun,
+    SceneBuilds,
+    SceneTestRun,
+    compare_dumps,
+    export_scene_builds,
+    open_build_directory,
+)
 from .shrink.oracle import SCRIPT_CONTRACT, Script
 from .shrink.reproducer import ReductionResult
 from .shrink.result import ShrinkRequest, check_unused, shrink
@@ -232,3 +257,319 @@ def _script(options: ReduceOptions) -> Path | None:
             "without --reference the golden data alone judge: expected the case's own --rtol and --atol"
         )
     return None
+
+
+_EXACT = Tolerance()
+
+
+def main(file: Path) -> int:
+    """Do the job. Returns 0 if a divergence was found, 1 on an error and 3 if nothing diverges."""
+    try:
+        job = read_document(LocalizationJob, json.loads(file.read_bytes()))
+        with ForkServers(on_refusal=_say) as servers:
+            return _run(job, servers)
+    except (UserError, DocumentError, BuildOutputError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ERROR
+
+
+def _run(job: LocalizationJob, servers: ForkServers) -> int:
+    """Do a job. The builds of a scene test are exported first. Return the exit code."""
+    failing, reference = (
+        RunnableBuild(
+            path=side.build, toolchain=Toolchain.from_build(side, job.platform, job.device, servers)
+        )
+        for side in (job.failing, job.reference)
+    )
+    if job.scene is None:
+        return _compare_builds(job, failing, reference, job.golden_data)
+    sides = failing.toolchain, reference.toolchain
+    try:
+        builds = export_scene_builds(
+            failing,
+            reference,
+            job.scene,
+            folder=job.output.with_name("scenes"),
+            on_progress=lambda text: _say(f"localizing: {text}"),
+        )
+        code = _compare_builds(
+            job, replace(failing, path=builds.failing), replace(reference, path=builds.reference), builds.data
+        )
+    except CheckChangedError:
+        raise
+    except (UserError, BuildOutputError) as error:
+        # The script may not parse as a program, or its graph may list no tasks. Its dumps can be compared all the same.
+        _say(f"localizing: {error}")
+        return _write_divergence(job, _dump_and_compare(job, job.scene, *sides))
+    found = read_divergence(job.output)
+    if found is not None and found.causes and not found.first_divergent and found.stall is None:
+        _add_dumped_tensors(job, job.scene, found, builds, *sides)
+    return code
+
+
+def _add_dumped_tensors(
+    job: LocalizationJob,
+    scene: SceneCase,
+    found: Divergence,
+    builds: SceneBuilds,
+    failing: Toolchain,
+    reference: Toolchain,
+) -> None:
+    """Add the tensors that dumps show, where causes are known but no tensor was compared. A prepared graph may not be
+    dumped as a build directory."""
+    configs = tuple(BuildDirectory.open(each).kernel_config() for each in (builds.failing, builds.reference))
+    try:
+        dumped = _dump_and_compare(job, scene, failing, reference, configs=configs)
+    except (UserError, BuildOutputError) as error:
+        _say(f"localizing: {error}")
+        return
+    only = 1 if len(found.causes) == 1 else None
+    tensors = tuple(each.model_copy(update={"cause": only}) for each in dumped.first_divergent)
+    _write_divergence(job, found.model_copy(update={"first_divergent": tensors}))
+
+
+def _compare_builds(
+    job: LocalizationJob, failing: RunnableBuild, reference: RunnableBuild, data: Path | None
+) -> int:
+    """Localize where two builds diverge, and reduce the failure if that is asked for. Return the exit code."""
+    divergence = localize(
+        LocalizationRequest(
+            failing=failing.path,
+            toolchain=failing.toolchain,
+            reference=GoodBuild(path=reference.path, toolchain=reference.toolchain),
+            golden_data=data,
+            tolerance=_EXACT,
+            case_tolerance=_tolerance_of_job(job),
+            timeout=job.timeout,
+            output=job.output,
+            by_hand=job.scene is not None,
+        ),
+        on_progress=lambda text: _say(f"localizing: {text}"),
+    )
+    if not divergence.has_findings:
+        return NOTHING_DIVERGES
+    if job.reduce_to is not None and divergence.stall is None:
+        shrink(
+            ShrinkRequest(
+                failing=failing.path,
+                reference=reference.path,
+                failing_toolchain=failing.toolchain,
+                reference_toolchain=reference.toolchain,
+                golden_data=data,
+                tolerance=_EXACT,
+                output=job.reduce_to,
+                jobs=2,
+                budget=None,
+                resume=False,
+                timeout=job.timeout,
+            ),
+            on_progress=lambda text: _say(f"reducing: {text}"),
+        )
+    return FOUND
+
+
+def _dump_and_compare(
+    job: LocalizationJob,
+    scene: SceneCase,
+    failing: Toolchain,
+    reference: Toolchain,
+    *,
+    configs: Sequence[KernelConfig | None] = (None, None),
+) -> Divergence:
+    """Dump both scripts' own runs and compare them task by task. `configs` are their kernel lists, where they are
+    known."""
+    runs: list[DumpedRun] = []
+    sides = (job.failing, failing, "failing"), (job.reference, reference, "reference")
+    with OutputFolder(job.output).open(apart_from=()) as work:
+        for (side, toolchain, role), config in zip(sides, configs, strict=True):
+            _say(f"localizing: dumping all arguments of the {role} scene test's tasks")
+            own = SceneTestRun(
+                side=side,
+                toolchain=toolchain,
+                scene=scene,
+                timeout=job.timeout,
+                folder=work / role,
+                config=config,
+            )
+            runs.append(own.dump())
+        return compare_dumps(runs[0], runs[1], platform=job.platform, tolerance=_tolerance_of_job(job))
+
+
+def _write_divergence(job: LocalizationJob, divergence: Divergence) -> int:
+    make_ignored_folder(job.output)
+    OutputFolder(job.output).write(divergence, None)
+    return FOUND if divergence.has_findings else NOTHING_DIVERGES
+
+
+def _tolerance_of_job(job: LocalizationJob) -> Tolerance | None:
+    return None if job.rtol is None or job.atol is None else Tolerance(rtol=job.rtol, atol=job.atol)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+_TIMEOUT = 600.0
+"""A run of a build is stopped after this many seconds, where the user gave no limit. A hung run must not last for
+ever."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedBuilds:
+    """The failing build and the build that it is compared with.
+
+    `reference` is None where recorded values or the golden data take its place. `golden_data` None stands for the
+    failing build's own data. `harness` is the case's own tolerance, where a bisection was given one. `timeout` limits
+    one run, in seconds.
+    """
+
+    failing: Path
+    reference: Path | None
+    failing_toolchain: Toolchain
+    reference_toolchain: Toolchain
+    golden_data: Path | None
+    harness: Tolerance | None = None
+    timeout: float
+
+    def check_data(self) -> None:
+        """Check that there is frozen data to replay.
+
+        Raises:
+            UsageError: none was named, and the failing build has none of its own. A build that a bisection left has
+                none.
+        """
+        if self.golden_data is not None or (self.failing / "data").is_dir():
+            return
+        if not self.failing.is_dir():
+            raise UsageError(f"{self.failing}: expected a build directory, found none")
+        bisections, failing = user_home().bisections.resolve(), self.failing.resolve()
+        alike = ""
+        if bisections in failing.parents:
+            name = failing.relative_to(bisections).parts[0]
+            alike = f", or take its builds, data and interpreters with --bisection {name}"
+        raise UsageError(
+            f"{self.failing}: expected frozen data in its data/, found none; name them with --golden-data DIR{alike}"
+        )
+
+
+@contextmanager
+def open_builds(options: ReduceOptions, servers: ForkServers, say: Say) -> Generator[OpenedBuilds]:
+    """Open the builds that the options name. Slots that run the builds of a bisection are held meanwhile.
+
+    Raises:
+        UserError: the builds cannot be opened.
+    """
+    if options.bisection is None:
+        yield _open_named_builds(options, servers, say)
+        return
+    with _open_bisection_builds(options, options.bisection, servers, say) as builds:
+        yield builds
+
+
+def _open_named_builds(options: ReduceOptions, servers: ForkServers, say: Say) -> OpenedBuilds:
+    """Open the builds of the command line. A scene test's script is written as a build directory beside the output."""
+    stack = _require_stack(options)
+    overrides = read_overrides(options.repository)
+
+    def toolchain(name: str, python: Path) -> Toolchain:
+        loaded = add_releases(load_stack(name, overrides=overrides), user_home().releases)
+        return Toolchain.create(
+            loaded, python=python, platform=options.platform, device=options.device, servers=servers
+        )
+
+    def build(path: Path, side: Toolchain, name: str) -> Path:
+        written = options.output.absolute().with_name(f"{options.output.name}-builds") / name
+        return open_build_directory(
+            path, options.scene_case, side, written, reuse=options.resume, on_progress=say
+        )
+
+    interpreter = options.python or Path(sys.executable)
+    failing_toolchain = toolchain(stack, interpreter)
+    reference_toolchain = toolchain(options.reference_stack or stack, options.reference_python or interpreter)
+    failing = build(require_failing_build(options), failing_toolchain, "failing")
+    reference = failing if options.has_reference_run else None
+    if options.reference is not None:
+        reference = build(options.reference, reference_toolchain, "reference")
+    if options.against_schedule is not None:
+        reference_toolchain = reference_toolchain.with_schedule(options.against_schedule)
+    return OpenedBuilds(
+        failing=failing,
+        reference=reference,
+        failing_toolchain=failing_toolchain,
+        reference_toolchain=reference_toolchain,
+        golden_data=options.golden_data,
+        timeout=options.timeout or _TIMEOUT,
+    )
+
+
+def require_failing_build(options: ReduceOptions) -> Path:
+    """The build that was named.
+
+    Raises:
+        UsageError: none was named.
+    """
+    if options.failing_build is None:
+        raise UsageError("expected FAILING_BUILD, or --bisection NAME, found neither")
+    return options.failing_build
+
+
+def _require_stack(options: ReduceOptions) -> str:
+    """The name or file of the stack. Checks that the options say what the failing build is compared with."""
+    require_failing_build(options)
+    if options.stack is None:
+        raise UsageError("expected --stack with a stack file, or the name of one")
+    if options.references > 1:
+        raise UsageError(
+            "expected one reference: --reference with a good build, or --against-schedule with a schedule of the "
+            "stack file, or --reference-data with recorded values"
+        )
+    if options.reference_data is not None and not options.localize_only:
+        raise UsageError("--reference-data: expected --localize-only beside it")
+    if options.localize_only and not options.has_reference_run and not options.has_tolerance:
+        raise UsageError(
+            "without --reference values are compared by their closeness: expected the case's own --rtol and --atol"
+        )
+    return options.stack
+
+
+@contextmanager
+def _open_bisection_builds(
+    options: ReduceOptions, name: str, servers: ForkServers, say: Say
+) -> Generator[OpenedBuilds]:
+    """Open the culprit's build and its parent's, each in a slot with the toolchain of its own commit."""
+    if options.bisection_conflicts:
+        raise UsageError(
+            f"--bisection {name}: expected nothing beside it that the bisection says, found "
+            f"{', '.join(options.bisection_conflicts)}"
+        )
+    home = user_home()
+    compared = read_compared_builds(name, home)
+    golden = load_frozen(compared.golden, home.golden)
+    workspace = Workspace(compared.stack, home)
+    content = StackContent(compared.stack, workspace)
+    logs = home.bisections / name / "reduced"
+
+    def prober() -> Prober:
+        return Prober(workspace, content, home, on_activity=lambda _text: None)
+
+    # Both slots are open at once, because each build needs the toolchain of its own commit.
+    with prober() as failing, prober() as reference:
+        toolchains: list[Toolchain] = []
+        for build, slot in ((compared.failing, failing), (compared.reference, reference)):
+            say(f"preparing the toolchain of the {build.role}, {build.repository} {build.commit[:12]}")
+            side = compared.prepare(build, slot, golden=golden, logs=logs / build.role)
+            toolchains.append(Toolchain.from_build(side, compared.platform, compared.device, servers))
+        told = compared.rtol is not None and compared.atol is not None
+        yield OpenedBuilds(
+            failing=compared.failing.build,
+            reference=compared.reference.build,
+            failing_toolchain=toolchains[0],
+            reference_toolchain=toolchains[1],
+            golden_data=golden.directory,
+            harness=Tolerance(rtol=compared.rtol or 0.0, atol=compared.atol or 0.0) if told else None,
+            timeout=options.timeout or compared.timeout,
+        )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1])))

@@ -247,7 +247,7 @@ def jobs_option(default: int) -> Any:
 
 def _stacks(_ctx: click.Context) -> Iterable[str]:
     """Return the names of the stacks that come with the tool."""
-    from .stack_file import named_stacks  # The module is imported late because it loads pydantic.
+    from .settings import named_stacks  # The module is imported late because it loads pydantic.
 
     return named_stacks()
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from ..store.documents import Document, DocumentError, published_schema, read_document
+from ..store.durable_files import Document, DocumentError, published_schema, read_document
 from ..store.vocabulary import percent
 
 

@@ -13,10 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from ..store.documents import Document, DocumentError, published_schema, read_document
-from ..store.durable_files import write_whole
-from .case.case import RunOptions
-from .case.golden_data import FrozenGolden
+from ..store.durable_files import Document, DocumentError, published_schema, read_document, write_whole
+from .case.case import FrozenGolden, RunOptions
 from .errors import UserError
 from .localization import DocumentPart
 from .probe.judge import BadWhen

@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 
 from .errors import UsageError, UserError
 from .git import IDENTITY, GitError, GitRepository, TreeEntry, bare_worktree, commit_index, literal
+from .settings import expand_home
 from .stack import Model, Overlay, Stack
-from .stack_file import expand_home
 
 _CONFLICTS = 1
 """`git merge-tree` ends with this exit code where a merge has conflicts."""

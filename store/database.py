@@ -2,7 +2,8 @@
 
 On SQLite and PostgreSQL alike, one writing transaction runs at a time. Each begins by taking the store's own lock: the
 write lock of SQLite, or an advisory lock of PostgreSQL. So what a transaction reads is still true when it writes. The
-migrations are modules of `versions/`, which alembic runs.
+migrations are modules of `versions/`, which alembic runs. The first of them is the schema of the first release, which
+also completes the stores of earlier revisions.
 """
 
 import os
@@ -25,8 +26,12 @@ from .tables import Base  # with the tables of nights and bisections beside it
 _TABLE = "alembic_version"
 
 
+_BEFORE_RELEASE = tuple(f"{number:04}" for number in range(1, 15))
+"""The schemas before the first release. The script of the first release makes of each what it lacks."""
+
+
 def schemas() -> list[str]:
-    """Return all schemas, the oldest first. Their scripts are named `versions/v<schema>_<what>.py`."""
+    """Return the schemas of releases, the oldest first. Their scripts are named `versions/v<schema>_<what>.py`."""
     scripts = resources.files("precision_bisect.store.versions").iterdir()
     return sorted(script.name[1:].partition("_")[0] for script in scripts if script.name.startswith("v"))
 
@@ -420,8 +425,8 @@ def _prepare_postgresql(engine: Engine) -> None:
     event.listen(engine, "begin", on_begin)
 
 
-def migrate(connection: Connection, schema: str = "head") -> None:
-    """Run the migrations that a store lacks, in the connection's transaction: up to the newest, or to `schema`."""
+def migrate(connection: Connection) -> None:
+    """Run the migrations that a store lacks, in the connection's transaction."""
     from alembic import command  # imported here because it takes long, and few stores need it
     from alembic.config import Config
 
@@ -432,7 +437,9 @@ def migrate(connection: Connection, schema: str = "head") -> None:
         config.set_main_option("version_locations", versions.replace("%", "%%"))
         config.set_main_option("path_separator", "os")
         config.attributes.update(connection=connection, metadata=Base.metadata)
-        command.upgrade(config, schema)
+        if read_schema(connection) in _BEFORE_RELEASE:
+            connection.exec_driver_sql(f"DELETE FROM {_TABLE}")
+        command.upgrade(config, "head")
 
 
 def _migrate(engine: Engine) -> None:
@@ -470,7 +477,7 @@ def _names_of_tables(connection: Connection) -> list[str]:
 def _refuse_later(parsed: URL, found: str | None) -> None:
     """Raise `StoreError` where a store has a schema that this version does not know."""
     known = schemas()
-    if found is not None and found not in known:
+    if found is not None and found not in (*_BEFORE_RELEASE, *known):
         raise StoreError(
             f"expected a store of schema {known[-1]} or earlier at {parsed.render_as_string()}, "
             f"found {found}, which a later version of the tool made; update this one: "

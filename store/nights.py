@@ -16,7 +16,7 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .bisections import BisectionJournal, CommitJournal, get_or_create_environment, storable_text
-from .documents import Document, read_document, write_document
+from .durable_files import Document, read_document, write_document
 from .tables import (
     CaseResultRow,
     CaseRunRow,

@@ -33,7 +33,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
-from .documents import VERSION, upgrade_value
+from .durable_files import VERSION, upgrade_value
 from .vocabulary import (
     BisectionOutcome,
     BuildSource,

@@ -153,7 +153,7 @@ def test_an_installed_wheel_works(tmp_path: Path) -> None:
         f"import sys; sys.path.insert(0, {str(target)!r})\n"
         "import random, bisect\n"
         "from precision_bisect.bisect.drive import session\n"
-        "from precision_bisect.runner.stack_file import named_stacks\n"
+        "from precision_bisect.runner.settings import named_stacks\n"
         "from precision_bisect.store.database import open_store\n"
         "from precision_bisect.demo import make\n"
         f"open_store('sqlite:///{tmp_path}/store.sqlite')\n"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from benchmarks.outsider.drive import Slots
-from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, WantedProbe
+from precision_bisect.bisect.engine.runs import FinishedProbe, ProbeTimes, WantedProbe
 from precision_bisect.bisect.history.range import LoadedRange
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.runner.probe.pool import Activity, Event

@@ -14,7 +14,7 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from precision_bisect.bisect.drive.loop import Loop
-from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, WantedProbe
+from precision_bisect.bisect.engine.runs import FinishedProbe, ProbeTimes, WantedProbe
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.runner.farm import dask
 from precision_bisect.runner.farm.farm import EngineEvent, TaskBegin, TaskEnd

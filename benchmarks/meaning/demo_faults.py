@@ -29,8 +29,7 @@ import torch
 from precision_bisect.demo.history.edit import Change, Replace, TreeEdit, Write
 from precision_bisect.demo.scenarios import SETTINGS, Scenario
 from precision_bisect.demo.trees import load_tree
-from precision_bisect.meaning.explanation import LadderVerdict, explain
-from precision_bisect.meaning.ladder import FirstDifference, PassCase
+from precision_bisect.meaning.ladder import FirstDifference, LadderVerdict, PassCase, explain
 
 HERE = Path(__file__).parent
 FAULTS_OF_A_PASS, HARMLESS = 10, 20

@@ -25,10 +25,9 @@ from typing import Any
 
 import torch
 
-from precision_bisect.meaning.explanation import LadderExplanation, LadderVerdict, explain
-from precision_bisect.meaning.findings import Finding
-from precision_bisect.meaning.ladder import PassCase
+from precision_bisect.meaning.ladder import LadderExplanation, LadderVerdict, PassCase, explain
 from precision_bisect.meaning.memory import CAPACITIES_910B
+from precision_bisect.meaning.values import Finding
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "natural"

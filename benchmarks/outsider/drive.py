@@ -11,10 +11,9 @@ from benchmarks.outsider.history import GOOD, History
 from benchmarks.outsider.world import Bench, Ending, Shown, World
 from benchmarks.outsider.worlds import WORLDS
 from precision_bisect.bisect.drive.loop import BudgetSpentError, Loop
-from precision_bisect.bisect.engine.conclusion import Conclusion
-from precision_bisect.bisect.engine.costs import Timings
-from precision_bisect.bisect.engine.probes import WantedProbe
-from precision_bisect.bisect.engine.runs import FinishedProbe
+from precision_bisect.bisect.engine.answer import Conclusion
+from precision_bisect.bisect.engine.range_search import Timings
+from precision_bisect.bisect.engine.runs import FinishedProbe, WantedProbe
 from precision_bisect.bisect.history.range import LoadedRange
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.runner.probe.probe import ProbeRequest

@@ -26,7 +26,7 @@ from click.testing import CliRunner
 from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario
 from precision_bisect.reduce.reduce_cli import main as reduce_command
 from precision_bisect.reduce.shrink.reproducer import ReductionResult
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
 from tests.support.compiler import compile_once

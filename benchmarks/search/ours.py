@@ -8,8 +8,8 @@ from benchmarks.outsider.world import Bench, World
 from benchmarks.search.answer import MOST_RUNS, Answer
 from benchmarks.search.cells import Cell
 from precision_bisect.bisect.ask.question import EarlierRuns, FlakyShare, RunTally, learn_rates
-from precision_bisect.bisect.engine.costs import Timings
-from precision_bisect.bisect.engine.probes import ProbeTimes
+from precision_bisect.bisect.engine.range_search import Timings
+from precision_bisect.bisect.engine.runs import ProbeTimes
 from precision_bisect.bisect.search.rates import Rates
 from precision_bisect.runner.probe.pool import Event
 from precision_bisect.runner.probe.probe import ProbeRequest

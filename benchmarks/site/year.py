@@ -13,7 +13,8 @@ from sqlalchemy import insert, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.bisect.ask.question import BisectRequest
-from precision_bisect.bisect.engine.conclusion import Conclusion, EndRate, NamedCommit, PinRecord
+from precision_bisect.bisect.engine.answer import Conclusion, EndRate, NamedCommit
+from precision_bisect.bisect.history.questions import PinRecord
 from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
 from precision_bisect.store.bisections import (
     BisectionJournal,
@@ -22,7 +23,7 @@ from precision_bisect.store.bisections import (
     RangeCommit,
     commit_ids,
 )
-from precision_bisect.store.documents import write_document
+from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.tables import (
     CaseResultRow,
     CaseRunRow,

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...runner.case.golden_data import digest_of
+from ...runner.case.case import digest_of
 from ...runner.workspace.environment import EnvironmentReader
 from ...store.bisections import EarlierRunJournal, NightlyRun, RangeCandidate
-from ...store.documents import DocumentError, read_document
+from ...store.durable_files import DocumentError, read_document
 from ...store.tables import BisectionRow, ProbeRow, StageRow
 from ...store.vocabulary import BisectionOutcome, CaseStatus, DriveEnd, Judgement, Seeks, Verdict, plural
-from ..engine.conclusion import Conclusion, NamedCommit
+from ..engine.answer import Conclusion, NamedCommit
 from ..history.range import LoadedRange
 from .ends import files_of_command
 from .question import BisectRequest, EarlierRuns, FlakyShare, RunTally

@@ -34,16 +34,14 @@ from ...runner.git import GITLINK, GitError, GitRepository
 from ...runner.overlays import CherryPick
 from ...runner.pins import PinReader, Revisions, Submodule, has_commit_in_pin, is_initialized, list_submodules
 from ...runner.probe.judge import BadWhen, Crash
-from ...runner.settings import check_trusted, read_whole
+from ...runner.settings import check_trusted, checkout_root, load_stack, read_whole, stack_of_checkout
 from ...runner.stack import Stack, display_text, is_plain_name, suggestion
-from ...runner.stack_file import checkout_root, load_stack, stack_of_checkout
 from ...runner.workspace.environment import EnvironmentReader, InheritedVariables
 from ...runner.workspace.home import command_line
 from ...runner.workspace.slot import Workspace
-from ...store.documents import Document, Upgrade
+from ...store.durable_files import Document, Upgrade
 from ...store.vocabulary import Seeks
-from ..engine.conclusion import PinRecord
-from ..history.questions import MovedPin
+from ..history.questions import MovedPin, PinRecord
 from ..history.range import LoadedRange, Range
 from ..search.graph import Floats
 from ..search.rates import Rates

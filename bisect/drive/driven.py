@@ -12,8 +12,15 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from ...runner.case.case import RunOptions
-from ...runner.case.golden_data import FrozenGolden, freeze, load_frozen, load_reader
+from ...runner.case.case import (
+    FrozenGolden,
+    RunOptions,
+    freeze,
+    load_frozen,
+    load_reader,
+    missing_requirements,
+    perturbation_key,
+)
 from ...runner.errors import UserError
 from ...runner.probe.judge import describe_failure
 from ...runner.probe.probe import ProbeRequest, ProbeResult, place_name
@@ -21,7 +28,6 @@ from ...runner.verdict.rules import CompilerError, compiler_errors, error_size
 from ...runner.verdict.symptoms import Family, Symptoms
 from ...runner.workspace.environment import description_changes, fingerprint
 from ...runner.workspace.home import Home
-from ...runner.workspace.perturbations import missing_requirements, perturbation_key
 from ...runner.workspace.slot import Workspace
 from ...store.bisections import BisectionJournal, ProbeOutcome, ProbeStart
 from ...store.tables import ProbeRow
@@ -38,6 +44,7 @@ from ...store.vocabulary import (
 from ..ask.earlier_runs import reusable_probes
 from ..ask.ends import content_and_revisions
 from ..ask.question import BisectRequest
+from ..engine.answer import Conclusion
 from ..engine.bisection import (
     Bisection,
     DataFrozen,
@@ -46,29 +53,31 @@ from ..engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from ..engine.conclusion import Conclusion
-from ..engine.costs import Context
 from ..engine.failures import passing_symptoms
-from ..engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe, slot_build
+from ..engine.range_search import Context
 from ..engine.runs import (
     BisectionQuestion,
     ConfirmationProgress,
+    FinishedProbe,
     GivenData,
     GoodEnd,
     Needs,
     Note,
     Notice,
     ProbeLog,
+    ProbeTimes,
+    RunningProbe,
     SavedData,
     SearchProgress,
+    WantedProbe,
+    slot_build,
 )
 from ..engine.trouble import unjudgeable_runs
-from ..history.loader import record_range
+from ..history.loader import HistoryReader, record_range
 from ..history.questions import AskRange, HistoryQuestion, OfferedPerturbation
-from ..history.range import LoadedRange, SlotBuild
+from ..history.range import LoadedRange, SlotBuild, Target
 from .loop import PlannedProbe
 from .progress import Progress, StartedProbe, represented_end, rerun_reason
-from .repository_history import HistoryReader
 
 _MAX_CLOCK_DIFFERENCE = 600.0
 """Clocks may differ by this many seconds. A smaller difference may be the time that a result took to arrive."""

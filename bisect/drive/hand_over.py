@@ -28,8 +28,7 @@ from typing import Literal
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.build_output.directory import BuildDirectory, compare_generated
-from ...runner.case.case import RunOptions
-from ...runner.case.golden_data import FrozenGolden, load_frozen
+from ...runner.case.case import FrozenGolden, RunOptions, load_frozen
 from ...runner.errors import UsageError, UserError
 from ...runner.git import GitRepository
 from ...runner.localization import DIVERGENCE, TASK_GRAPH, Localization, read_divergence, read_reduction
@@ -51,13 +50,13 @@ from ...runner.process.run import (
     execute,
     interrupt_after,
 )
-from ...runner.rename_search import ProposedRename, RefusedArgument, find_explaining_renames, refused_argument
+from ...runner.renames import ProposedRename, RefusedArgument, find_explaining_renames, refused_argument
 from ...runner.stack import Rename, Stack
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import PYTHON_VARIABLES
 from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace
-from ...store.documents import Document
+from ...store.durable_files import Document
 from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Verdict
 from ..ask.question import BisectRequest
@@ -127,7 +126,7 @@ class JobProcess:
 
         finished = execute(
             Command(
-                argv=[sys.executable, "-P", "-m", "precision_bisect.reduce.builds", str(file)],
+                argv=[sys.executable, "-P", "-m", "precision_bisect.reduce.reduce_command", str(file)],
                 cwd=self.folder,
                 environment={k: v for k, v in os.environ.items() if k not in PYTHON_VARIABLES},
                 timeout=max(1.0, self.deadline - time.monotonic()),

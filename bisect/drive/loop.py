@@ -15,11 +15,11 @@ from ...runner.probe.pool import Activity, Event, ProbeDelay, ProbeDone, ProbeLo
 from ...runner.probe.probe import RUN_ACTIVITY, ProbeRequest, ProbeResult
 from ...runner.process.signals import check_interrupt
 from ...store.vocabulary import BuildSource
+from ..engine.answer import Conclusion
 from ..engine.bisection import Bisection
-from ..engine.conclusion import Conclusion
-from ..engine.costs import Context, ExpectedGain, Suspicion, Timings, probe_costs
-from ..engine.probes import RunningProbe, Target, WantedProbe
-from ..engine.runs import Needs
+from ..engine.range_search import Context, ExpectedGain, Suspicion, Timings, probe_costs
+from ..engine.runs import Needs, RunningProbe, WantedProbe
+from ..history.range import Target
 from .progress import next_build
 
 

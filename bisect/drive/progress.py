@@ -42,6 +42,7 @@ from ...store.vocabulary import (
     plural,
     verdict_words,
 )
+from ..engine.answer import Conclusion
 from ..engine.bisection import (
     Bisection,
     DataFrozen,
@@ -50,23 +51,24 @@ from ..engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from ..engine.conclusion import Conclusion
-from ..engine.costs import Context, Timings, available_builds
-from ..engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
-from ..engine.range_search import RangeSearch
+from ..engine.failures import highest_rate, runs_excluding
+from ..engine.range_search import Context, RangeSearch, Timings, available_builds
 from ..engine.runs import (
     BisectionKnowledge,
     BisectionQuestion,
     ConfirmationProgress,
+    FinishedProbe,
     Needs,
     ProbeLog,
+    ProbeTimes,
+    RunningProbe,
     SearchProgress,
+    WantedProbe,
     failing_end,
     passing_end,
 )
-from ..engine.target_judgement import highest_rate, runs_excluding
 from ..history.questions import AskBlamedFile, AskRange, HistoryQuestion
-from ..history.range import LoadedRange
+from ..history.range import LoadedRange, Target
 from ..search.graph import Floats
 from ..search.halving import expected_steps
 from ..search.hypotheses import GOOD_END

@@ -30,16 +30,15 @@ from ...runner.farm.ray import RayEngine
 from ...runner.git import GitRepository
 from ...runner.probe.pool import AheadBuilder, Backend, Event, ProbeDone, Setup, WorkerPool, cluster_address
 from ...runner.probe.probe import ManualRun, ProbeRequest, ProbeResult
+from ...runner.settings import checkout_root
 from ...runner.stack import Stack
-from ...runner.stack_file import checkout_root
 from ...runner.verdict.classify import Classification
 from ...runner.workspace.environment import EnvironmentReader
 from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace, sole_holder
 from ...store.bisections import BisectionJournal, EarlierRunJournal
 from ...store.database import StoreError, open_store
-from ...store.documents import read_document, write_document
-from ...store.durable_files import make_folder
+from ...store.durable_files import make_folder, read_document, write_document
 from ...store.tables import ProbeRow
 from ...store.vocabulary import (
     BisectionOutcome,
@@ -58,13 +57,13 @@ from ..ask.earlier_runs import (
 from ..ask.ends import Plan
 from ..ask.predicate import PLACEHOLDER_COMMAND
 from ..ask.question import BisectRequest
-from ..engine.conclusion import Conclusion, NamedCommit
-from ..engine.costs import Timings
+from ..engine.answer import Conclusion, NamedCommit
+from ..engine.range_search import Timings
+from ..history.loader import merge_base_finding, undecidable_merge_base
 from ..history.range import LoadedRange
 from .driven import DrivenBisection
 from .loop import Loop, Workers
 from .progress import Progress
-from .repository_history import merge_base_finding, undecidable_merge_base
 
 _MAX_EVIDENCE_LINES = 100
 """Names are searched for in at most this many lines of evidence. The first lines are those that decided the verdict."""

@@ -32,34 +32,31 @@ from ..search.hypotheses import GOOD_END
 from .answer import (
     Advance,
     BisectionState,
+    Blame,
+    Conclusion,
     ConfirmedCulprit,
+    Counterfactual,
     CulpritState,
     Enter,
     FinalState,
     IntroducingPinMove,
+    LayerCell,
     Move,
+    MovedLayers,
+    NamedCommit,
     OuterRange,
     RemovingPinMove,
     Wait,
+    YardstickBlame,
+    YardstickTest,
+    await_probe,
     describe_change,
     load_all,
     report_commit,
 )
-from .conclusion import (
-    Blame,
-    Conclusion,
-    Counterfactual,
-    LayerCell,
-    MovedLayers,
-    NamedCommit,
-    YardstickBlame,
-    YardstickTest,
-)
-from .costs import Context
-from .probes import WantedProbe
-from .range_search import RangeSearch
-from .runs import BisectionKnowledge, Notice, RangeEvidence
-from .target_judgement import await_probe, judge_target
+from .failures import judge_target
+from .range_search import Context, RangeSearch
+from .runs import BisectionKnowledge, Notice, RangeEvidence, WantedProbe
 
 _SHORT = 12
 """Advice shows this many digits of a commit's id. They are unique in any real repository."""

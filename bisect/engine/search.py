@@ -20,12 +20,12 @@ from math import ceil
 import numpy as np
 from typing_extensions import override
 
+from ...runner.case.case import PERTURBATION_KEY
 from ...runner.errors import EndsError, UserError
 from ...runner.verdict.symptoms import Symptoms
-from ...runner.workspace.perturbations import PERTURBATION_KEY
 from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, plural
 from ..history.questions import AskTarget, OfferedPerturbation
-from ..history.range import candidates_on_line, remove_candidates, search_outcome
+from ..history.range import Target, candidates_on_line, remove_candidates, search_outcome
 from ..search.belief import Outcome, Prior
 from ..search.decision import Answer, EnvironmentMoved, Round, Undecided, next_round, runs_expected
 from ..search.halving import FoundCulprit, OnlySkipped
@@ -34,6 +34,7 @@ from ..search.posterior import Posterior
 from ..search.rates import Rates, fit
 from .answer import (
     Advance,
+    Conclusion,
     ConfirmedCulprit,
     CulpritState,
     EnclosingRanges,
@@ -42,31 +43,30 @@ from .answer import (
     Move,
     RangeState,
     Wait,
+    await_probe,
     conclusion_without_culprit,
     load_all,
     mix_readings,
     named_commit,
 )
-from .conclusion import Conclusion
-from .costs import Context, ExpectedGain, probe_costs
 from .culprit import PinTests, add_patches, patch_questions
 from .failures import Reading, is_unsure, passing_symptoms, rerun_end, run_of_end, shares_of_readings
-from .probes import FinishedProbe, Target, WantedProbe
-from .range_search import PerturbedAnswer, RangeSearch
+from .range_search import Context, ExpectedGain, PerturbedAnswer, RangeSearch, probe_costs
 from .runs import (
     BisectionKnowledge,
     ConfirmationProgress,
+    FinishedProbe,
     Needs,
     Note,
     Notice,
     ProbeLog,
     RangeEvidence,
     SearchProgress,
+    WantedProbe,
     earlier_failures,
     failing_end,
     passing_end,
 )
-from .target_judgement import await_probe
 from .trouble import (
     cherry_pick_questions,
     environment_changed,

@@ -19,12 +19,11 @@ import numpy as np
 from ...runner.verdict.rules import CompilerError
 from ...store.vocabulary import Commit, Judgement, Phase, Seeks, plural, verdict_words
 from ..history.questions import AskApplies
-from ..history.range import LoadedRange
+from ..history.range import LoadedRange, Target
 from ..search.graph import Mask
 from ..search.testability import BlamedFile
-from .probes import FinishedProbe, Target
 from .range_search import ErrorBlame, RangeSearch
-from .runs import BisectionKnowledge, ProbeLog, failing_end, passing_end
+from .runs import BisectionKnowledge, FinishedProbe, ProbeLog, failing_end, passing_end
 
 _MANY, _SOME = 6, 2
 """The unjudged runs in a row after which the end that passed is run again. That run tells untestable commits from a

@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ...runner.case.case import PERTURBATION_KEY, perturbed_content_key
+from ...runner.stack import Model
 from ...runner.verdict.rules import CompilerError
-from ...runner.workspace.perturbations import PERTURBATION_KEY, perturbed_content_key
 from ...store.vocabulary import Judgement, Seeks
-from ..engine.conclusion import PinRecord
-from ..engine.probes import Target
 from ..search.belief import Outcome
 from ..search.testability import BlamedFile
-from .range import LoadedRange, Range, search_outcome
+from .range import LoadedRange, Range, Target, search_outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,6 +253,22 @@ class AskSameChange:
     repository: str
     commit: str
     among: tuple[str, ...]
+
+
+class PinRecord(Model):
+    """The values of a pin at both ends.
+
+    A searched pin follows its holder's commits. A frozen one has the value `frozen_at` in every run. That is None if
+    the pin has no value at the bad end.
+    """
+
+    name: str
+    holder: str
+    path: str
+    value_good: str | None
+    value_bad: str | None
+    searched: bool
+    frozen_at: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """A range of commits between good and bad, as a graph of the commits that can differ in result.
 
-`Range` is what is asked of a repository, and `LoadedRange` what git says of it. `collapse` folds commits of equal
-content into nodes. `find_reverts` finds changes that were taken back, and `remove_candidates` removes lines that were
-forked before the range began.
+`Range` is what is asked of a repository, and `LoadedRange` what git says of it. A `Target` is one commit with what is
+built beside it. `collapse` folds commits of equal content into nodes. `find_reverts` finds changes that were taken
+back, and `remove_candidates` removes lines that were forked before the range began.
 
 `RecompiledObjects` counts the objects that a build compiles again when it goes on from another commit's build. A file
 that no other one includes is one object: a source, a script. An included file stands for the objects of all sources
@@ -367,6 +367,19 @@ class RecompiledObjects:
     def objects_after(self, nodes: Sequence[int]) -> Floats:
         """Return the same after the nearest of `nodes` for each place. Shape [n + 1]."""
         return np.min([self.objects_from(node) for node in nodes], axis=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a probe builds and runs: one commit of a repository, with other repositories held at fixed commits.
+
+    content: the key of all that can change the result; targets of equal content are the same.
+    """
+
+    repository: str
+    commit: str
+    held: Mapping[str, str]
+    content: str
 
 
 @dataclass(frozen=True, kw_only=True)

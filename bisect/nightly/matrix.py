@@ -21,8 +21,8 @@ from ...runner.errors import UsageError, reason
 from ...runner.pins import Revisions, fixed_revisions
 from ...runner.probe.judge import BadWhen
 from ...runner.probe.probe import Prober, ProbeRequest
+from ...runner.settings import TomlError, expand_home, is_file, load_stack, parse_toml
 from ...runner.stack import Model, Stack, first_error, is_plain_name
-from ...runner.stack_file import TomlError, expand_home, is_file, load_stack, parse_toml
 from ...runner.verdict.classify import OF_A_COMPILER, OF_AN_EXCEPTION
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import EnvironmentReader, fingerprint
@@ -33,7 +33,7 @@ from ...store.nights import CaseRun, JobJournal
 from ...store.tables import CaseResultRow, CaseRunRow, CellRow, now
 from ...store.vocabulary import BuildSource, CaseStatus, Evidence, Judgement, Phase, Verdict
 from ..drive.loop import BudgetSpentError
-from ..engine.probes import FinishedProbe, ProbeTimes
+from ..engine.runs import FinishedProbe, ProbeTimes
 
 _Duration = Annotated[float, BeforeValidator(lambda text: parse_duration(str(text)))]
 """The file gives seconds as a text such as `6h`."""

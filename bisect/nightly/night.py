@@ -31,19 +31,17 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home, command_line, user_home
 from ...runner.workspace.slot import MissingCommitError, Workspace, sole_holder
 from ...store.database import check_store_file
-from ...store.documents import read_document
-from ...store.durable_files import make_folder, make_ignored_folder, write_whole
+from ...store.durable_files import make_folder, make_ignored_folder, read_document, write_whole
 from ...store.nights import CaseResult, CellKey, JobJournal
 from ...store.queue import QueueJournal, Submission
 from ...store.tables import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Judgement, Seeks, Verdict, plural
 from ..drive.hand_over import check_hook
-from ..drive.repository_history import first_parents
 from ..drive.session import open_sessions
-from ..engine.conclusion import Conclusion
-from ..engine.probes import Target
+from ..engine.answer import Conclusion
 from ..exit_codes import run_command, store_url
-from ..history.range import search_outcome
+from ..history.loader import first_parents
+from ..history.range import Target, search_outcome
 from ..options import NightlyOptions
 from ..queue_worker import home_name
 from ..report.write import check_place, check_room

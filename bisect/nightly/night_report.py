@@ -26,7 +26,7 @@ from typing_extensions import override
 from ...runner.probe.probe import ProbeResult
 from ...runner.stack import Model
 from ...runner.workspace.home import command_line
-from ...store.documents import Document, published_schema, read_document, remove_format
+from ...store.durable_files import Document, published_schema, read_document, remove_format
 from ...store.nights import JobJournal, NightSummary, earlier_incidents
 from ...store.tables import CaseResultRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Judgement, Verdict, percent, plural

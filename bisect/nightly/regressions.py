@@ -25,8 +25,7 @@ from ...runner.errors import EndsError, UserError
 from ...runner.stack import Stack
 from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace
-from ...store.documents import read_document, write_document
-from ...store.durable_files import make_folder
+from ...store.durable_files import make_folder, read_document, write_document
 from ...store.nights import JobJournal
 from ...store.tables import CellRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import BisectionOutcome, Judgement, Seeks, plural
@@ -37,11 +36,11 @@ from ..drive.driven import DrivenBisection
 from ..drive.hand_over import call_hook, localize_culprit, record_builds
 from ..drive.loop import Loop
 from ..drive.session import StoredBisection, open_workers
-from ..engine.conclusion import Conclusion
-from ..engine.costs import Timings
-from ..engine.probes import FinishedProbe, Target
-from ..engine.runs import ProbeLog
-from ..engine.target_judgement import judge_target, passes_needed
+from ..engine.answer import Conclusion
+from ..engine.failures import judge_target, passes_needed
+from ..engine.range_search import Timings
+from ..engine.runs import FinishedProbe, ProbeLog
+from ..history.range import Target
 from ..report.write import write_report
 from ..search.rates import Rates, fit
 from .matrix import Limits, NightlyConfig, OutOfTimeError, probe_times, question_case

@@ -2,7 +2,7 @@
 
 Jinja escapes all text that other people wrote. The policy of a page allows only one script. On most pages it moves in
 grids by arrow keys, and on the queue's page it shows what the server sends. The page of a bisection has plots and a
-grid for each range.
+grid for each range. `bars` and `curve` compute where the marks of a plot lie: coordinates only, which templates draw.
 """
 
 import base64
@@ -14,14 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from statistics import median
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ...runner.compare import picture
-from ...runner.compare.picture import HeatPicture, heat_svg
+from ...runner.compare import diff_report
+from ...runner.compare.diff_report import HeatPicture, heat_svg
 from ...runner.localization import Divergence, ErrorMap, read_divergence
 from ...store.tables import ProbeRow, now
 from ...store.vocabulary import (
@@ -48,7 +49,7 @@ from ..report.phrases import (
     side_verdict,
 )
 from ..report.report_builder import report_of_rows
-from . import addresses, plots
+from . import addresses
 from .views import (
     RangeBelief,
     command_text,
@@ -58,6 +59,155 @@ from .views import (
     submission_tone,
     task_graph,
 )
+
+PLOT_WIDTH, PLOT_HEIGHT = 720, 170
+"""The view box of a plot has these lengths. A page scales it to its own width."""
+_MARGIN = 10
+"""A plot leaves this space around its bars and curves, in units of the view box."""
+_SCALE_WIDTH = 96
+"""A curve leaves this space on its left for the numbers of its scale."""
+
+_MAX_BARS = 180
+"""A plot has at most this many bars. At 720 units each then has about 4, and thinner ones cannot be seen."""
+_VISIBLE_PROBABILITY = 0.01
+"""A bar counts as visible from this probability on. Lower ones are as high as one for almost nothing."""
+_LOG_SPAN = 50.0
+"""A curve has a logarithmic scale where its highest value is more than this many times its lowest. Lower values would
+be flat."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A bar for one or more neighbouring commits, with the sum of their probabilities.
+
+    Lengths are in units of the view box.
+    """
+
+    x: float
+    y: float
+    width: float
+    height: float
+    probability: float
+    first: str
+    last: str
+    commits: int
+
+
+def bars(commits: Sequence[tuple[str, float]]) -> tuple[Bar, ...]:
+    """Return bars for commits from old to new, on a scale from 0 to 1. Neighbours share bars where there are many."""
+    if not commits:
+        return ()
+    each = math.ceil(len(commits) / _MAX_BARS)
+    groups = [commits[start : start + each] for start in range(0, len(commits), each)]
+    step = (PLOT_WIDTH - 2 * _MARGIN) / len(groups)
+    width = min(step * 0.82, 36.0)
+    found: list[Bar] = []
+    for index, group in enumerate(groups):
+        probability = min(1.0, sum(share for _, share in group))
+        # A commit that is possible stays visible.
+        height = max(1.5, probability * (PLOT_HEIGHT - 2 * _MARGIN))
+        found.append(
+            Bar(
+                x=_round_length(_MARGIN + index * step + (step - width) / 2),
+                y=_round_length(PLOT_HEIGHT - _MARGIN - height),
+                width=_round_length(width),
+                height=_round_length(height),
+                probability=probability,
+                first=group[0][0],
+                last=group[-1][0],
+                commits=len(group),
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One run of one commit.
+
+    index: the commit's place in the range, where the oldest is 0.
+    value: what was measured; it may be NaN or infinite.
+    """
+
+    index: int
+    commit: str
+    judgement: Judgement
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A point with the place at which it is drawn."""
+
+    x: float
+    y: float
+    point: Point
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A measured number over commits.
+
+    line: the coordinates of the commits' medians.
+    lowest, highest: the ends of the scale, which are equal where there is only one value.
+    """
+
+    name: str
+    marks: tuple[Mark, ...]
+    line: str
+    lowest: float
+    highest: float
+    logarithmic: bool
+
+
+def curve(name: str, points: Sequence[Point], *, commits: int) -> Curve | None:
+    """Return the curve of points over `commits` commits. None where only one commit has points, or none is finite."""
+    finite = [point.value for point in points if math.isfinite(point.value)]
+    if not finite or len({point.index for point in points}) < 2:
+        return None
+    lowest, highest = min(finite), max(finite)
+    logarithmic = lowest > 0 and highest / lowest > _LOG_SPAN
+
+    def height(value: float) -> float:
+        if math.isnan(value) or value == math.inf:
+            return _MARGIN / 2
+        if value == -math.inf:
+            return PLOT_HEIGHT - _MARGIN / 2
+        low, high, at = (
+            (math.log(lowest), math.log(highest), math.log(value))
+            if logarithmic
+            else (lowest, highest, value)
+        )
+        share = (at - low) / (high - low) if high - low > 0 else 0.5
+        return _round_length(PLOT_HEIGHT - 2 * _MARGIN - share * (PLOT_HEIGHT - 4 * _MARGIN))
+
+    step = (PLOT_WIDTH - _SCALE_WIDTH - _MARGIN) / max(1, commits)
+
+    def x_position(index: int) -> float:
+        return _round_length(_SCALE_WIDTH + (index + 0.5) * step)
+
+    by_index: dict[int, list[float]] = {}
+    for point in points:
+        if math.isfinite(point.value):
+            by_index.setdefault(point.index, []).append(point.value)
+    return Curve(
+        name=name,
+        marks=tuple(Mark(x=x_position(point.index), y=height(point.value), point=point) for point in points),
+        line=" ".join(f"{x_position(index)},{height(median(by_index[index]))}" for index in sorted(by_index)),
+        lowest=lowest,
+        highest=highest,
+        logarithmic=logarithmic,
+    )
+
+
+def is_informative(bars: Sequence[Bar]) -> bool:
+    """Return whether a chart of these bars is worth showing: more than one bar is high enough to be seen."""
+    return sum(bar.probability >= _VISIBLE_PROBABILITY for bar in bars) > 1
+
+
+def _round_length(length: float) -> float:
+    return round(length, 2)
+
 
 _PACKAGE = "precision_bisect.bisect.pages"
 GLYPHS: Mapping[str, str] = {"good": "✓", "bad": "✕", "skip": "?"}
@@ -115,7 +265,9 @@ def _environment() -> Environment:
         "percent": percent,
         "phrases": phrases,
         "pin_state": pin_state,
-        "plots": plots,
+        "is_informative": is_informative,
+        "plot_height": PLOT_HEIGHT,
+        "plot_width": PLOT_WIDTH,
         "plural": plural,
         "policy": security_policy(),
         "script": Markup(_script("grid.js")),
@@ -174,7 +326,7 @@ def _digest(text: str) -> str:
 @cache
 def _style() -> str:
     own = resources.files(_PACKAGE).joinpath("static", "style.css").read_text(encoding="utf-8").strip()
-    return f"{picture.style()}\n{own}"
+    return f"{diff_report.style()}\n{own}"
 
 
 @cache
@@ -249,12 +401,12 @@ class RangeView:
     commits: int
     candidates: int
     belief: RangeBelief | None
-    bars: tuple[plots.Bar, ...]
+    bars: tuple[Bar, ...]
     likeliest: tuple[tuple[str, str | None, float], ...]
     """The five likeliest commits, each with id, subject and probability."""
     tested: tuple[TestedCommit, ...]
     most_runs: int
-    curves: tuple[plots.Curve, ...]
+    curves: tuple[Curve, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,7 +464,7 @@ def _range(rows: Rows, standing: SearchedRange, belief: RangeBelief | None, name
         commits=len(standing),
         candidates=len(order),
         belief=belief,
-        bars=plots.bars(belief.commits) if belief else (),
+        bars=bars(belief.commits) if belief else (),
         likeliest=tuple((sha, rows.subject(stage.repository, sha), share) for sha, share in likeliest),
         tested=tuple(
             TestedCommit(
@@ -330,9 +482,9 @@ def _range(rows: Rows, standing: SearchedRange, belief: RangeBelief | None, name
     )
 
 
-def _curves(rows: Rows, standing: SearchedRange, index_of: dict[str, int]) -> tuple[plots.Curve, ...]:
+def _curves(rows: Rows, standing: SearchedRange, index_of: dict[str, int]) -> tuple[Curve, ...]:
     """Return a curve over the commits of a range for each measured number that varies, widest spread first."""
-    points: dict[tuple[str, str], list[plots.Point]] = {}
+    points: dict[tuple[str, str], list[Point]] = {}
     for sha, probes in standing.own_runs.items():
         for probe in probes:
             if not probe.phase.is_unmodified:
@@ -340,7 +492,7 @@ def _curves(rows: Rows, standing: SearchedRange, index_of: dict[str, int]) -> tu
             for output, values in (probe.metrics or {}).items():
                 for name, value in values.items():
                     points.setdefault((output, name), []).append(
-                        plots.Point(
+                        Point(
                             index=index_of[sha],
                             commit=sha,
                             judgement=rows.judgement(probe) or Judgement.SKIP,
@@ -349,11 +501,11 @@ def _curves(rows: Rows, standing: SearchedRange, index_of: dict[str, int]) -> tu
                     )
     moving = [key for key, each in points.items() if len({point.value for point in each}) > 1]
     ranked = sorted(moving, key=lambda key: (-_spread(points[key]), key))[:_MAX_CURVES]
-    drawn = (plots.curve(" ".join(key), points[key], commits=len(index_of)) for key in ranked)
+    drawn = (curve(" ".join(key), points[key], commits=len(index_of)) for key in ranked)
     return tuple(each for each in drawn if each is not None)
 
 
-def _spread(points: Sequence[plots.Point]) -> float:
+def _spread(points: Sequence[Point]) -> float:
     """Return how far the absolute values lie apart, relative to the largest."""
     finite = [abs(point.value) for point in points if math.isfinite(point.value)]
     return (max(finite) - min(finite)) / max(finite) if finite and max(finite) > 0 else 0.0

@@ -21,8 +21,8 @@ from ...store.tables import BisectionRow, CellRow, CommitRow, IncidentRow, Probe
 from ..report.basis import load_rows
 from ..report.phrases import runs_in_order, shorten
 from ..report.report_builder import both_sides
-from . import addresses, night_pages, plots
-from .render import bisection_view, render, security_policy
+from . import addresses, night_pages
+from .render import Point, bisection_view, curve, render, security_policy
 from .views import (
     MAX_FINISHED_SUBMISSIONS,
     TASK_GRAPH_POLICY,
@@ -251,7 +251,7 @@ class Site:
     def _case(self, job: str, cell: int) -> bytes:
         view = night_pages.case_view(self._session, cell)
         points = [
-            plots.Point(
+            Point(
                 index=index,
                 commit=commit,
                 judgement=judgement,
@@ -259,7 +259,7 @@ class Site:
             )
             for index, (commit, seconds, judgement) in enumerate(view.timings)
         ]
-        timing = plots.curve("seconds", points, commits=len(points))
+        timing = curve("seconds", points, commits=len(points))
         return self._render(
             "case.html.j2",
             addresses.case(job, cell),

@@ -23,12 +23,12 @@ from ...runner.verdict.rules import error_size
 from ...runner.verdict.symptoms import Family, Symptoms, lines_of
 from ...store.bisections import RangeCandidate, batches, range_candidates
 from ...store.database import is_driven
-from ...store.documents import DocumentError, read_document
+from ...store.durable_files import DocumentError, read_document
 from ...store.tables import BisectionRow, CommitRow, DriveRow, ProbeRow, StageRow
 from ...store.vocabulary import DriveEnd, Judgement, Phase, ProbeState, Seeks, Verdict, exit_code, plural
 from ..ask.question import BisectRequest
 from ..drive.driven import place_of_row
-from ..engine.conclusion import Conclusion
+from ..engine.answer import Conclusion
 from ..search.graph import Ancestry
 from .model import CommitReference, ConfidenceBasis, OtherFailure, Reproduction, RunCount, Side
 from .phrases import one_line

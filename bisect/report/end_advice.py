@@ -16,8 +16,8 @@ from ...runner.verdict.symptoms import Symptoms
 from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Verdict, VerdictSource, exit_code, plural, verdict_words
 from ..ask.question import BisectRequest
-from ..drive.repository_history import merge_base_finding
-from ..engine.target_judgement import HANG_ADVICE
+from ..engine.failures import HANG_ADVICE
+from ..history.loader import merge_base_finding
 from .basis import Rows
 from .phrases import condition_words, shorten
 

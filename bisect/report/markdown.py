@@ -17,7 +17,7 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from sqlalchemy.orm import Session
 
-from ...runner.stack_file import named_stacks
+from ...runner.settings import named_stacks
 from ...store.durable_files import read_text_file
 from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Seeks, build_words, duration, percent, plural, verdict_words

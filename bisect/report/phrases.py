@@ -23,7 +23,8 @@ from ...store.vocabulary import (
     plural,
     verdict_words,
 )
-from ..engine.conclusion import MovedLayers, PinRecord, YardstickTest
+from ..engine.answer import MovedLayers, YardstickTest
+from ..history.questions import PinRecord
 from .model import (
     AnswerCommit,
     ConfidenceBasis,

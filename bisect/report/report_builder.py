@@ -16,18 +16,18 @@ from typing import Literal
 
 from sqlalchemy.orm import Session
 
+from ...runner.case.case import PERTURBATION_KEY, perturbation_name
 from ...runner.commit_diff import CommitDiff, nearest_hunks
 from ...runner.localization import Localization, read_reduction
 from ...runner.overlays import CherryPick, list_patches
 from ...runner.verdict.rules import error_size
 from ...runner.workspace.environment import description_changes
 from ...runner.workspace.home import command_line
-from ...runner.workspace.perturbations import PERTURBATION_KEY, perturbation_name
 from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Phase, Seeks, VerdictSource, plural, verdict_words
 from ..ask.question import BisectRequest, repeat_command
 from ..drive.session import failure_names
-from ..engine.conclusion import EndRate, NamedCommit
+from ..engine.answer import EndRate, NamedCommit
 from .basis import (
     Rows,
     SearchedRange,

@@ -11,13 +11,12 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from ...runner import spellings
-from ...runner.case.case import CaseName, RunOptions, case_command
+from ...runner.case.case import CaseName, RunOptions, apply_perturbation, case_command, find_perturbation
 from ...runner.git import GITLINK, literal
 from ...runner.overlays import list_patches, overlay_ref
 from ...runner.renames import PYTHON_FILES, adaptations
 from ...runner.stack import CommitFilePin, GitlinkPin, Repository, Stack, fill
 from ...runner.workspace.environment import NOT_FOUND, InheritedVariables, is_version
-from ...runner.workspace.perturbations import apply_perturbation, find_perturbation
 from ..ask.question import BisectRequest
 from .phrases import one_line
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ...store.vocabulary import Judgement, Seeks, build_words, duration, percent, plural, verdict_words
 from ..drive.progress import STYLES
-from ..engine.conclusion import Conclusion
+from ..engine.answer import Conclusion
 from .model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side, SkippedCommit
 from .phrases import (
     check_change_phrase,

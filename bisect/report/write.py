@@ -24,7 +24,7 @@ from ...store.durable_files import (
     write_whole,
 )
 from ..ask.question import REPORTS_FOLDER
-from ..engine.conclusion import NamedCommit
+from ..engine.answer import NamedCommit
 from .basis import Rows, load_rows
 from .markdown import bisect_log, render_markdown
 from .model import Report

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from ...runner.build_output.task_graph import ArgumentType, GraphArgument, Region
-from .regions import RegionIndex
+from ...runner.build_output.task_graph import ArgumentType, GraphArgument, Region, RegionIndex
 from .tasks import Alignment, KernelTask, TaskList, align, ancestors_by_position, is_waited_for, regions
 
 NameOf = Callable[[KernelTask, int], str | None]

@@ -27,9 +27,10 @@ from ...runner.build_output.task_graph import (
     GraphArgument,
     GraphTask,
     Region,
+    RegionIndex,
     TaskGraph,
+    may_overlap,
 )
-from .regions import RegionIndex, may_overlap
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ from ...runner.localization import (
 from ...runner.localization_job import TaskFootprint
 from ...runner.tensor import TensorView
 from ..graph.differences import DifferenceKind, TaskDifference, program_differences
-from ..graph.names import find_submits, submit_lines
+from ..graph.submits import find_submits, submit_lines
 from ..graph.tasks import KernelTask, MissingEdge
 from ..replay.replay import RecordedBuild, differs, promote_tensors
 from .attribute import Attribution, Distances, DivergentTask

@@ -22,16 +22,17 @@ from ...runner.build_output.orchestration import Orchestration, Submit, Usage
 from ...runner.errors import UserError
 from ...runner.localization import CrashedTask, Fault, NearBuffer, Stall, StalledTask
 from ...store.vocabulary import Verdict, plural
-from ..graph.names import submit_lines, tensor_name
-from ..replay.replay import FailedRunError, FinishedRun, RunnableBuild, WorkingCopy
-from ..rewrite import (
+from ..graph.submits import (
     ReportedBuffer,
     ReportedFault,
     insert_fault_report,
     keep_first_submits,
     read_fault,
+    submit_lines,
     submits_of_kernels,
+    tensor_name,
 )
+from ..replay.replay import FailedRunError, FinishedRun, RunnableBuild, WorkingCopy
 from .experiments import MakeBuild, RunOnce, Steps, Tell
 
 

@@ -20,7 +20,7 @@ from ...runner.build_output.task_graph import Region
 from ...runner.compare.judges import HARNESS_TOLERANCE
 from ...runner.compare.statistics import Tolerance
 from ...runner.tensor import TensorView, run_values, spans
-from ..graph.names import entry_tensor, find_submits
+from ..graph.submits import entry_tensor, find_submits
 from ..graph.tasks import KernelTask
 from ..replay.replay import RecordedBuild
 

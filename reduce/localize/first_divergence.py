@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UserError
 from ...store.vocabulary import plural
-from ..graph.names import find_submits
+from ..graph.submits import find_submits
 from ..graph.tasks import Bits, Dag, KernelTask, Mask, TaskList, bits_of, mask_of
 from ..replay.replay import IncompleteDumpError, RecordedBuild, differs, distance, results_of, values_of
 from .attribute import Attribution, DivergentTask, TaskClass

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ...runner.build_output.args_dump import ArgsDump, format_task_id
 from ...runner.build_output.files import BuildOutputError
 from ...runner.build_output.task_graph import GraphTensor, Region
-from ...runner.case.golden_data import freeze
+from ...runner.case.case import freeze
 from ...runner.compare.diff_report import SummaryLines
 from ...runner.errors import UserError
 from ...runner.localization_job import (

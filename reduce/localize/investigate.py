@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ...runner.build_output.directory import TensorFolder
 from ...runner.build_output.files import BuildOutputError
-from ...runner.case.golden_data import freeze
+from ...runner.case.case import freeze
 from ...runner.errors import UserError
 from ...runner.localization import DEFAULT_SCHEDULE, Divergence, OrderTrial
 from ...runner.localization_job import TaskFootprint

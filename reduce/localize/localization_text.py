@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from importlib import resources
 
 from ...runner.build_output.args_dump import format_task_id
-from ...runner.compare.diff_report import SummaryLines, printable
-from ...runner.compare.picture import style
+from ...runner.compare.diff_report import SummaryLines, printable, style
 from ...runner.localization import (
     DEFAULT_SCHEDULE,
     BuildChange,

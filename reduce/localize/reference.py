@@ -23,13 +23,12 @@ from ...runner.build_output.args_dump import ArgsDump
 from ...runner.build_output.directory import GoldenData, TensorFolder
 from ...runner.build_output.files import BuildOutputError
 from ...runner.build_output.orchestration import Orchestration, Submit
-from ...runner.build_output.task_graph import GraphArgument, Region
+from ...runner.build_output.task_graph import GraphArgument, Region, RegionIndex, may_overlap
 from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UserError
 from ...runner.localization import ReferenceUsed
 from ...runner.tensor import TensorView
-from ..graph.names import entry_tensor, find_submits, tensor_name
-from ..graph.regions import RegionIndex, may_overlap
+from ..graph.submits import entry_tensor, find_submits, tensor_name
 from ..graph.tasks import (
     Alignment,
     Dag,

@@ -53,9 +53,8 @@ from ...runner.verdict.rules import Ending, VerdictRule
 from ...runner.verdict.symptoms import Family, family_of_exception
 from ...store.durable_files import create_folder
 from ...store.vocabulary import Verdict
-from ..graph.names import ArgumentNames
+from ..graph.submits import ArgumentNames, insert_dump_markers
 from ..graph.tasks import KernelTask, MissingEdge, TaskList, missing_edges
-from ..rewrite import insert_dump_markers
 from .toolchain import Toolchain, UnknownLayoutError, read_tolerance, select_kernels, set_signature
 
 

@@ -28,9 +28,8 @@ from ...runner.case.preflight import EntryTensor
 from ...runner.errors import UserError
 from ...runner.tensor import DType, Storage, TensorView, contiguous_strides
 from ...store.durable_files import replace_file
-from ..graph.names import find_submits
+from ..graph.submits import find_submits, launch_statements
 from ..graph.tasks import KernelTask, TaskList
-from ..rewrite import launch_statements
 from .replay import RecordedBuild, Replayer, TaskValues, WorkingCopy, results_of, to_dtype
 
 

@@ -29,7 +29,7 @@ from ...runner.case.preflight import EntryArgument, EntryTensor, entry_arguments
 from ...runner.tensor import TensorView, contiguous_strides
 from ...store.durable_files import create_folder
 from ...store.vocabulary import Verdict
-from ..graph.names import find_submits, submit_lines, tensor_name
+from ..graph.submits import find_submits, sets_block_count, submit_lines, tensor_name
 from ..graph.tasks import KernelTask, TaskList
 from ..replay.replay import (
     OUTPUTS,
@@ -42,7 +42,6 @@ from ..replay.replay import (
 )
 from ..replay.task_replay import LayoutError, buffer_shape, scalar_text, view_of
 from ..replay.toolchain import Toolchain
-from ..rewrite import sets_block_count
 from .program import Buffer, NotReducibleError, Program, ProgramArgument, ProgramTask
 
 _REFERENCE = re.compile(r"(\w+)\.get_ref\(\s*(\d+)\s*\)")

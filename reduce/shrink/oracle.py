@@ -37,7 +37,7 @@ from ...runner.git import inherited_environment
 from ...runner.process.run import Command, execute
 from ...runner.stack import Stack
 from ...runner.tensor import TensorView, decode
-from ...store.documents import Document, DocumentError, read_document
+from ...store.durable_files import Document, DocumentError, read_document
 from ...store.vocabulary import Verdict
 from ..graph.tasks import missing_edges
 from ..replay.replay import (

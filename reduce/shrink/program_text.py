@@ -32,10 +32,9 @@ from ...runner.build_output.orchestration import (
 from ...runner.case.preflight import EntryTensor
 from ...runner.tensor import DType, TensorView
 from ...store.durable_files import replace_file
-from ..graph.names import USAGES
+from ..graph.submits import USAGES, launch_statements
 from ..replay.replay import WorkingCopy, to_dtype
 from ..replay.task_replay import ADD_METHODS, entry_tensor, view_statements
-from ..rewrite import launch_statements
 from .program import Array, Buffer, Candidate, Cut, CutTensor, NotReducibleError, PlainValue, ProgramTask
 
 _SET = "set_dependencies"

@@ -33,8 +33,7 @@ from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UserError
 from ...runner.git import GitRepository
 from ...runner.tensor import TensorView, decode
-from ...store.documents import Document, Upgrade, published_schema
-from ...store.durable_files import replace_file
+from ...store.durable_files import Document, Upgrade, published_schema, replace_file
 from ...store.vocabulary import plural
 from ..replay.toolchain import Toolchain
 from ..scene import write_scene_test

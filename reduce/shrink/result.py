@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...runner.build_output.directory import BuildDirectory, TensorFolder, compare_generated
-from ...runner.case.golden_data import FrozenGolden, freeze
+from ...runner.case.case import FrozenGolden, freeze
 from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UsageError, UserError
 from ...runner.process.signals import time_limit

@@ -8,6 +8,6 @@ Begin with `judges`.
   reductions.
 - `judges` decides what passes, and weighs the patterns.
 - `finding` defines a pattern that fits, and how sure it is.
-- `diff_report` and `picture` show the result.
+- `diff_report` shows the result, and draws it.
 - `diff_cli` and `diff_command` are the command `diff-tensors`.
 """

@@ -14,7 +14,7 @@ from ..build_output.files import BuildOutputError, MissingFileError
 from ..process.signals import outlive_readers
 from . import diff_report
 from .diff_cli import CompareOptions
-from .diff_report import Json, TextReport
+from .diff_report import Json, TextReport, write_picture
 from .judges import (
     ComparatorOptions,
     Comparison,
@@ -29,7 +29,6 @@ from .judges import (
     parse_topk,
     require_one_shape,
 )
-from .picture import write_picture
 from .sources import Entry, Source, are_single, copy_names, open_sources, same_scalar
 from .statistics import Behaviour, IncomparableError, RunsReport, Tolerance, compare_runs
 

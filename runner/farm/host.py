@@ -26,7 +26,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from ...store.durable_files import write_whole
-from ..case.golden_data import FrozenGolden
+from ..case.case import FrozenGolden
 from ..case.preflight import frozen_build_case
 from ..errors import UsageError, UserError, reason
 from ..git import GitError, GitRepository

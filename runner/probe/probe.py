@@ -24,8 +24,18 @@ from typing import Self
 
 from ...store.durable_files import make_folder, sync_files, write_whole
 from ...store.vocabulary import BuildSource, Evidence, Judgement
-from ..case.case import CaseCommand, CaseName, RunOptions, case_command, options_in_help, predecessors
-from ..case.golden_data import FrozenGolden
+from ..case.case import (
+    CaseCommand,
+    CaseName,
+    FrozenGolden,
+    RunOptions,
+    apply_perturbation,
+    case_command,
+    find_perturbation,
+    missing_requirements,
+    options_in_help,
+    predecessors,
+)
 from ..errors import UserError
 from ..git import GitError, inherited_environment
 from ..overlays import PatchConflictError, list_patches
@@ -44,7 +54,6 @@ from ..verdict.symptoms import Symptoms
 from ..workspace.content import StackContent
 from ..workspace.environment import PYTHON_VARIABLES, EnvironmentReader
 from ..workspace.home import Home, device_locks
-from ..workspace.perturbations import apply_perturbation, find_perturbation, missing_requirements
 from ..workspace.slot import (
     MissingObjectsError,
     ProcessLock,

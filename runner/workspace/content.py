@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from ...store.vocabulary import Commit, TreeChange
+from ..case.case import perturbation_key, perturbation_name, perturbed_content_key
 from ..git import TreeEntry
 from ..overlays import covered_files, list_patches
 from ..pins import PinReader
 from ..renames import adaptations
 from ..stack import IgnoredPaths, Stack, VersionFilePin
-from .perturbations import perturbation_key, perturbation_name, perturbed_content_key
 from .slot import Workspace
 
 _MODULUS = 1 << 256

@@ -8,8 +8,8 @@ import torch
 from precision_bisect.meaning import execution
 from precision_bisect.meaning.arithmetic import ArithmeticMode
 from precision_bisect.meaning.dump_reader import read_program
-from precision_bisect.meaning.execution import Execution, source_name
-from precision_bisect.meaning.ir import MeaningError
+from precision_bisect.meaning.execution import Execution
+from precision_bisect.meaning.ir import MeaningError, source_name
 
 from .dumps import dump, kernel, load, program, tensor, tile
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.meaning.findings import FindingKind
 from precision_bisect.meaning.ir import MeaningError
 from precision_bisect.meaning.ladder import (
     CONTEXT_LINES,
@@ -18,6 +17,7 @@ from precision_bisect.meaning.ladder import (
     largest_error,
     list_dumps,
 )
+from precision_bisect.meaning.values import FindingKind
 
 from .dumps import dump, kernel, load, tensor, tile
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.meaning.explanation import LadderVerdict, StepName, explain
-from precision_bisect.meaning.ladder import FirstDifference, PassCase
+from precision_bisect.meaning.ladder import FirstDifference, LadderVerdict, PassCase, StepName, explain
 
 from .dumps import dump, kernel, load, tensor, tile
 

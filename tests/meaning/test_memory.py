@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from precision_bisect.meaning.findings import Finding, FindingKind
 from precision_bisect.meaning.ir import MemorySpace
 from precision_bisect.meaning.memory import CAPACITIES_910B, MemoryExecution
+from precision_bisect.meaning.values import Finding, FindingKind
 
 from .dumps import kernel, load, program, tensor, tile
 

@@ -17,7 +17,7 @@ from precision_bisect.reduce.localize.reference import GoodBuild
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.runner.case import shim
 from precision_bisect.runner.compare.statistics import Tolerance
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack
 from tests.reduce.quick_runs import SERVERS, run_python
 
 _TREES = Path(__file__).resolve().parents[2] / "demo" / "trees"

@@ -16,9 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect import configs
-from precision_bisect.reduce.builds import OpenedBuilds, open_builds
 from precision_bisect.reduce.reduce_cli import ReduceOptions, main
-from precision_bisect.reduce.reduce_command import _interpreter_hint
+from precision_bisect.reduce.reduce_command import OpenedBuilds, _interpreter_hint, open_builds
 from precision_bisect.reduce.replay.replay import ReplayError
 from precision_bisect.reduce.shrink.result import ShrinkRequest
 from precision_bisect.runner.compare.statistics import Tolerance

@@ -7,7 +7,7 @@ import pytest
 
 from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.database import open_store
-from precision_bisect.store.documents import read_document
+from precision_bisect.store.durable_files import read_document
 from precision_bisect.store.nights import (
     CaseResult,
     CaseRun,

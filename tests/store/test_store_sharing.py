@@ -2,25 +2,22 @@
 
 import math
 import multiprocessing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, func, select, text
+from sqlalchemy import Engine, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.database import (
     StoreError,
     is_driven,
-    migrate,
     open_store,
     read_store,
     sole_driver,
     sqlite_url,
 )
 from precision_bisect.store.tables import ArtifactRow, BisectionRow, BuildRow, CommitRow, EnvironmentRow
-from precision_bisect.store.vocabulary import Judgement
 from tests.store.test_journal import key, result, stage
 
 _PROCESSES = 3
@@ -132,19 +129,3 @@ def test_a_reader_does_not_migrate(url: str) -> None:
         read_store(url)
     with sessions() as session:
         assert session.scalar(text("SELECT version_num FROM alembic_version")) == "0001"
-
-
-def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path) -> None:
-    url = sqlite_url(tmp_path / "store.sqlite")
-    with create_engine(url).begin() as connection:
-        migrate(connection, "0001")
-    with create_engine(url).begin() as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO bisections (name, created, repository, good, bad, request) "
-            f"VALUES ('old', '{datetime(2026, 1, 2, tzinfo=UTC):%Y-%m-%d %H:%M:%S.%f}', 'r', 'g', 'b', '{{}}')"
-        )
-    sessions = open_store(url)
-    journal = BisectionJournal.find(sessions, "old")
-    assert journal is not None
-    journal.probes.finish(journal.probes.start(key(stage(journal))), result(judgement=Judgement.GOOD))
-    assert [probe.judgement for probe in journal.probes.finished_probes()] == [Judgement.GOOD]

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.database import open_store
-from precision_bisect.store.documents import Document, DocumentError, read_document, write_document
+from precision_bisect.store.durable_files import Document, DocumentError, read_document, write_document
 from precision_bisect.store.nights import NightSummary
 from tests.store.test_journal import key, result, stage
 

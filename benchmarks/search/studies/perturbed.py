@@ -15,11 +15,10 @@ from statistics import mean
 from benchmarks.outsider.drive import CONFIDENCE, Ended, Slots, Watched, commit_number, drive
 from benchmarks.outsider.history import line
 from benchmarks.outsider.world import Bench, Shown, World, by_rates
-from precision_bisect.bisect.engine.probes import WantedProbe
-from precision_bisect.bisect.engine.runs import BisectionQuestion, FinishedProbe
+from precision_bisect.bisect.engine.runs import BisectionQuestion, FinishedProbe, WantedProbe
 from precision_bisect.bisect.history.questions import OfferedPerturbation
 from precision_bisect.bisect.history.range import Range
-from precision_bisect.runner.workspace.perturbations import PERTURBATION_KEY
+from precision_bisect.runner.case.case import PERTURBATION_KEY
 from precision_bisect.store.vocabulary import Judgement
 from tests.bisect.engine.simulated import UNTIMED, simulated_probe, untimed
 

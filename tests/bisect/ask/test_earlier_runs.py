@@ -19,9 +19,9 @@ from precision_bisect.bisect.ask.ends import Plan
 from precision_bisect.bisect.ask.question import BisectRequest, EarlierRuns, FlakyShare, RunTally
 from precision_bisect.bisect.drive import session
 from precision_bisect.bisect.drive.driven import question_of
-from precision_bisect.bisect.engine.conclusion import Conclusion, EndRate, NamedCommit
+from precision_bisect.bisect.engine.answer import Conclusion, EndRate, NamedCommit
 from precision_bisect.bisect.search.graph import CommitGraph
-from precision_bisect.runner.case.golden_data import freeze
+from precision_bisect.runner.case.case import freeze
 from precision_bisect.runner.stack import Overlay, Rename
 from precision_bisect.runner.workspace.environment import EnvironmentReader
 from precision_bisect.runner.workspace.home import Home

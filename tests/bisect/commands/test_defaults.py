@@ -12,8 +12,7 @@ from precision_bisect.bisect.options import BisectOptions
 from precision_bisect.reduce.reduce_cli import ReduceOptions
 from precision_bisect.reduce.reduce_cli import main as reduce
 from precision_bisect.runner.errors import UsageError
-from precision_bisect.runner.settings import read_defaults, trust_file
-from precision_bisect.runner.stack_file import checkout_root
+from precision_bisect.runner.settings import checkout_root, read_defaults, trust_file
 from precision_bisect.runner.workspace.home import Home
 from tests.support.trusted import write_trusted
 

@@ -11,14 +11,14 @@ from typing_extensions import override
 from precision_bisect.bisect.ask.question import BisectRequest
 from precision_bisect.bisect.drive.driven import DrivenBisection
 from precision_bisect.bisect.drive.progress import Progress, StartedProbe
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.engine.bisection import Bisection
-from precision_bisect.bisect.engine.conclusion import Conclusion
-from precision_bisect.bisect.engine.costs import Context
+from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import ConfirmationProgress, Needs, SearchProgress
 from precision_bisect.runner.probe.probe import ProbeResult
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import BisectionJournal
-from precision_bisect.store.documents import write_document
+from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.tables import NoticeRow
 from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.drive.small_request import small_request

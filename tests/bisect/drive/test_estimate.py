@@ -8,8 +8,13 @@ import pytest
 
 from precision_bisect.bisect.drive.loop import Loop
 from precision_bisect.bisect.drive.progress import Estimate, estimate_rest, initial_bisection
-from precision_bisect.bisect.engine.probes import ProbeTimes
-from precision_bisect.bisect.engine.runs import BisectionQuestion, ConfirmationProgress, Needs, SearchProgress
+from precision_bisect.bisect.engine.runs import (
+    BisectionQuestion,
+    ConfirmationProgress,
+    Needs,
+    ProbeTimes,
+    SearchProgress,
+)
 from precision_bisect.bisect.history.questions import AskBlamedFile
 from precision_bisect.bisect.history.range import SlotBuild
 from precision_bisect.bisect.search.graph import CommitGraph

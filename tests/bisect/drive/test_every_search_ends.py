@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from precision_bisect.bisect.drive.loop import Loop
-from precision_bisect.bisect.engine.costs import Context
+from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import Needs
 from precision_bisect.bisect.search.decision import most_runs
 from precision_bisect.bisect.search.graph import CommitGraph

@@ -3,7 +3,7 @@
 import pytest
 
 from precision_bisect.bisect.drive.driven import run_timeout
-from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes
+from precision_bisect.bisect.engine.runs import FinishedProbe, ProbeTimes
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
 from tests.bisect.engine.simulated import simulated_probe
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from precision_bisect.bisect.drive.hand_over import localize_culprit
-from precision_bisect.runner.case.golden_data import freeze
+from precision_bisect.runner.case.case import freeze
 from precision_bisect.runner.workspace.home import Home
 from tests.bisect.drive.test_reducible import with_builds
 from tests.bisect.report.stored_bisection import StoredBisection

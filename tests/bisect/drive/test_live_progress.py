@@ -10,7 +10,7 @@ from rich.console import Console
 
 from precision_bisect.bisect.drive.progress import LiveProgress
 from precision_bisect.bisect.engine.bisection import Bisection, ProbeFinished, QuestionAnswered
-from precision_bisect.bisect.engine.costs import Context
+from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import BisectionQuestion, SearchProgress
 from precision_bisect.bisect.history.questions import AskRange
 from precision_bisect.bisect.search.graph import CommitGraph

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from precision_bisect.bisect.drive.loop import MAX_OPEN, Loop
-from precision_bisect.bisect.engine.costs import ExpectedGain
-from precision_bisect.bisect.engine.probes import WantedProbe
+from precision_bisect.bisect.engine.range_search import ExpectedGain
+from precision_bisect.bisect.engine.runs import WantedProbe
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe.pool import Event, ProbeDelay

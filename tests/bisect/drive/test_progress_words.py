@@ -20,8 +20,13 @@ from precision_bisect.bisect.drive.progress import (
     wrap_text,
 )
 from precision_bisect.bisect.engine.bisection import Bisection
-from precision_bisect.bisect.engine.probes import Target, WantedProbe
-from precision_bisect.bisect.engine.runs import BisectionKnowledge, BisectionQuestion, SearchProgress
+from precision_bisect.bisect.engine.runs import (
+    BisectionKnowledge,
+    BisectionQuestion,
+    SearchProgress,
+    WantedProbe,
+)
+from precision_bisect.bisect.history.range import Target
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.runner.probe.probe import ProbeResult
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Seeks, Verdict

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from precision_bisect.bisect.drive.progress import RangePicture, describe_ends
-from precision_bisect.bisect.engine.probes import WantedProbe
-from precision_bisect.bisect.engine.runs import find_target
+from precision_bisect.bisect.engine.runs import WantedProbe, find_target
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
 from tests.bisect.engine.simulated import loaded_range

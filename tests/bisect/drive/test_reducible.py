@@ -16,7 +16,7 @@ from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization import Localization
 from precision_bisect.runner.localization_job import read_compared_builds
 from precision_bisect.runner.workspace.home import Home
-from precision_bisect.store.documents import write_document
+from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.vocabulary import Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 

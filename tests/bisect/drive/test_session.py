@@ -14,13 +14,13 @@ from sqlalchemy.orm import Session, sessionmaker
 from precision_bisect.bisect.ask.ends import Plan
 from precision_bisect.bisect.ask.question import BisectRequest
 from precision_bisect.bisect.drive.session import StoredBisection, open_sessions
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.pages.views import list_bisections
 from precision_bisect.bisect.report.report_builder import build_report
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.database import sqlite_url
-from precision_bisect.store.documents import read_document, write_document
+from precision_bisect.store.durable_files import read_document, write_document
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.bisect.drive.small_request import small_request
 from tests.runner.small_stack import SmallStack

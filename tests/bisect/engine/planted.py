@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from precision_bisect.bisect.drive.loop import BudgetSpentError, Loop
-from precision_bisect.bisect.engine.probes import Target
 from precision_bisect.bisect.engine.runs import BisectionQuestion, ProbeLog
 from precision_bisect.bisect.history.questions import (
     AskFirstParents,
@@ -20,7 +19,7 @@ from precision_bisect.bisect.history.questions import (
     HistoryAnswer,
     MovedPin,
 )
-from precision_bisect.bisect.history.range import LoadedRange, Range
+from precision_bisect.bisect.history.range import LoadedRange, Range, Target
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.store.vocabulary import Judgement, Seeks
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from precision_bisect.bisect.drive.loop import PlannedProbe
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.engine.bisection import (
     Bisection,
     DataFrozen,
@@ -20,10 +21,18 @@ from precision_bisect.bisect.engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from precision_bisect.bisect.engine.conclusion import Conclusion
-from precision_bisect.bisect.engine.costs import Context, Timings
-from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
-from precision_bisect.bisect.engine.runs import BisectionQuestion, GivenData, Needs, ProbeLog, SavedData
+from precision_bisect.bisect.engine.range_search import Context, Timings
+from precision_bisect.bisect.engine.runs import (
+    BisectionQuestion,
+    FinishedProbe,
+    GivenData,
+    Needs,
+    ProbeLog,
+    ProbeTimes,
+    RunningProbe,
+    SavedData,
+    WantedProbe,
+)
 from precision_bisect.bisect.history.questions import (
     AskApplies,
     AskMovedPins,
@@ -33,7 +42,7 @@ from precision_bisect.bisect.history.questions import (
     HistoryAnswer,
     HistoryQuestion,
 )
-from precision_bisect.bisect.history.range import CommitRange, LoadedRange, Node, Range
+from precision_bisect.bisect.history.range import CommitRange, LoadedRange, Node, Range, Target
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.hypotheses import GOOD_END
 from precision_bisect.bisect.search.rates import Rates

@@ -11,13 +11,13 @@ from precision_bisect.bisect.engine.answer import (
     Wait,
     named_commit,
 )
-from precision_bisect.bisect.engine.costs import Context
-from precision_bisect.bisect.engine.probes import RunningProbe, WantedProbe
-from precision_bisect.bisect.engine.range_search import RangeSearch
+from precision_bisect.bisect.engine.range_search import Context, RangeSearch
 from precision_bisect.bisect.engine.runs import (
     BisectionKnowledge,
     BisectionQuestion,
     RangeEvidence,
+    RunningProbe,
+    WantedProbe,
     failing_end,
     passing_end,
 )

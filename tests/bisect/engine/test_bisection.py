@@ -9,9 +9,15 @@ import pytest
 from typing_extensions import override
 
 from precision_bisect.bisect.drive.loop import Loop
-from precision_bisect.bisect.engine.conclusion import Conclusion
-from precision_bisect.bisect.engine.probes import WantedProbe
-from precision_bisect.bisect.engine.runs import BisectionQuestion, FinishedProbe, Needs, Notice, ProbeLog
+from precision_bisect.bisect.engine.answer import Conclusion
+from precision_bisect.bisect.engine.runs import (
+    BisectionQuestion,
+    FinishedProbe,
+    Needs,
+    Notice,
+    ProbeLog,
+    WantedProbe,
+)
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task, question
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask

@@ -2,8 +2,7 @@
 
 import pytest
 
-from precision_bisect.bisect.engine.answer import named_commit
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion, named_commit
 from precision_bisect.bisect.engine.culprit import add_patches, patch_questions, unshared_patches
 from precision_bisect.bisect.engine.runs import BisectionKnowledge
 from precision_bisect.bisect.history.questions import AskPatches

@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.engine.costs import BuildLine, build_seconds
-from precision_bisect.bisect.engine.probes import ProbeTimes
-from precision_bisect.bisect.engine.runs import ProbeLog
+from precision_bisect.bisect.engine.range_search import BuildLine, build_seconds
+from precision_bisect.bisect.engine.runs import ProbeLog, ProbeTimes
 from precision_bisect.bisect.history.range import LoadedRange, SlotBuild
 from precision_bisect.bisect.search.graph import CommitGraph, Floats
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, TreeChange

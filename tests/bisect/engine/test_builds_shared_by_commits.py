@@ -6,8 +6,8 @@ from random import Random
 from statistics import fmean
 
 from precision_bisect.bisect.drive.loop import Loop
-from precision_bisect.bisect.engine.costs import Timings
-from precision_bisect.bisect.engine.probes import ProbeTimes
+from precision_bisect.bisect.engine.range_search import Timings
+from precision_bisect.bisect.engine.runs import ProbeTimes
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.runner.probe.pool import Event
 from precision_bisect.runner.probe.probe import ProbeRequest

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from precision_bisect.bisect.engine.costs import Context, Timings, compute_expected_gain
-from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes
-from precision_bisect.bisect.engine.runs import ProbeLog
+from precision_bisect.bisect.engine.range_search import Context, Timings, compute_expected_gain
+from precision_bisect.bisect.engine.runs import FinishedProbe, ProbeLog, ProbeTimes
 from precision_bisect.bisect.history.range import LoadedRange, SlotBuild
 from precision_bisect.bisect.search.decision import next_run
 from precision_bisect.bisect.search.graph import CommitGraph

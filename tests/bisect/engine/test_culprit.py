@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from precision_bisect.bisect.engine import culprit
-from precision_bisect.bisect.engine.answer import FinalState, Move, Wait
-from precision_bisect.bisect.engine.conclusion import Conclusion
-from precision_bisect.bisect.engine.costs import Context
+from precision_bisect.bisect.engine.answer import Conclusion, FinalState, Move, Wait
 from precision_bisect.bisect.engine.culprit import PinDescent
+from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import Needs
 from precision_bisect.bisect.history.questions import AskPatches
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase

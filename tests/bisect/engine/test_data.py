@@ -3,9 +3,8 @@
 import pytest
 
 from precision_bisect.bisect.engine.answer import Wait
-from precision_bisect.bisect.engine.opening import await_frozen_data
-from precision_bisect.bisect.engine.probes import WantedProbe
-from precision_bisect.bisect.engine.runs import GivenData, Needs, SavedData, passing_end
+from precision_bisect.bisect.engine.bisection import await_frozen_data
+from precision_bisect.bisect.engine.runs import GivenData, Needs, SavedData, WantedProbe, passing_end
 from precision_bisect.runner.errors import UserError
 from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task, question

@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from precision_bisect.bisect.ask.question import EarlierRuns, FlakyShare, RunTally, learn_rates
-from precision_bisect.bisect.engine.answer import Enter, IntroducingPinMove, Move, RemovingPinMove
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion, Enter, IntroducingPinMove, Move, RemovingPinMove
+from precision_bisect.bisect.engine.bisection import RangeOpening
 from precision_bisect.bisect.engine.culprit import PinDescent
-from precision_bisect.bisect.engine.opening import RangeOpening
 from precision_bisect.bisect.engine.runs import Needs, Notice
 from precision_bisect.bisect.history.questions import MovedPin
 from precision_bisect.bisect.search.hypotheses import GOOD_END

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from precision_bisect.bisect.engine.answer import Advance, Enter, Wait
-from precision_bisect.bisect.engine.costs import Context
-from precision_bisect.bisect.engine.opening import EndMeasurement
+from precision_bisect.bisect.engine.bisection import EndMeasurement
+from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import BisectionKnowledge, Needs, failing_end, passing_end
 from precision_bisect.runner.errors import EndsError, UserError
 from precision_bisect.store.vocabulary import Judgement, Phase, Seeks, Verdict

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from precision_bisect.bisect.engine.probes import FinishedProbe
+from precision_bisect.bisect.engine.runs import FinishedProbe
 from precision_bisect.bisect.engine.trouble import unjudgeable_runs
 from precision_bisect.runner.errors import UserError
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from precision_bisect.bisect.drive.loop import Loop
-from precision_bisect.bisect.engine.probes import WantedProbe
+from precision_bisect.bisect.engine.runs import WantedProbe
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range

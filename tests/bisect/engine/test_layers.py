@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from precision_bisect.bisect.engine import culprit as layers_of
-from precision_bisect.bisect.engine.answer import BisectionState, FinalState, Move, Wait
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import BisectionState, Conclusion, FinalState, Move, Wait
 from precision_bisect.bisect.engine.culprit import PinDescent
-from precision_bisect.bisect.engine.probes import Target
 from precision_bisect.bisect.engine.runs import BisectionKnowledge, Notice
 from precision_bisect.bisect.history.questions import AskTarget, HistoryAnswer, HistoryQuestion, MovedPin
+from precision_bisect.bisect.history.range import Target
 from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
 from tests.bisect.engine.planted import broken_line
 from tests.bisect.engine.stepping import B, G, S, about_stack, confirmed, shown, started, step

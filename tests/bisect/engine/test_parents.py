@@ -7,11 +7,10 @@ import pytest
 
 from precision_bisect.bisect.engine import culprit
 from precision_bisect.bisect.engine.answer import Advance, Enter, FinalState, Move, Wait
-from precision_bisect.bisect.engine.probes import Target
 from precision_bisect.bisect.engine.runs import BisectionKnowledge, Needs
 from precision_bisect.bisect.engine.search import ParentCheck
 from precision_bisect.bisect.history.questions import AskTarget, HistoryAnswer, HistoryQuestion
-from precision_bisect.bisect.history.range import LoadedRange
+from precision_bisect.bisect.history.range import LoadedRange, Target
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.runner.errors import EndsError
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase

@@ -11,7 +11,7 @@ from precision_bisect.bisect.engine.answer import BisectionState
 from precision_bisect.bisect.engine.runs import Notice, ProbeLog
 from precision_bisect.bisect.engine.search import CulpritSearch, PerturbationTrials
 from precision_bisect.bisect.history.questions import OfferedPerturbation
-from precision_bisect.runner.workspace.perturbations import PERTURBATION_KEY
+from precision_bisect.runner.case.case import PERTURBATION_KEY
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, Verdict
 from tests.bisect.engine.planted import MOST_PROBES, PlantedStack, drive, planted_task, question
 from tests.bisect.engine.simulated import SimulatedTask

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.engine.costs import Context
-from precision_bisect.bisect.engine.range_search import RangeSearch, early_failing_end
+from precision_bisect.bisect.engine.range_search import Context, RangeSearch, early_failing_end
 from precision_bisect.bisect.search.hypotheses import GOOD_END
 from precision_bisect.store.vocabulary import Phase
 from tests.bisect.engine.planted import PlantedStack, broken_line

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from precision_bisect.bisect.engine.answer import Advance, FinalState, Move, Wait
-from precision_bisect.bisect.engine.costs import Context
-from precision_bisect.bisect.engine.probes import FinishedProbe
+from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import (
     BisectionKnowledge,
     ConfirmationProgress,
+    FinishedProbe,
     Needs,
     Note,
     ProbeLog,

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from precision_bisect.bisect.engine.probes import Target, WantedProbe
-from precision_bisect.bisect.engine.runs import BisectionKnowledge, ProbeLog
-from precision_bisect.bisect.engine.target_judgement import (
-    await_probe,
+from precision_bisect.bisect.engine.answer import await_probe
+from precision_bisect.bisect.engine.failures import (
     describe_probe,
     judge_target,
     passes_needed,
 )
+from precision_bisect.bisect.engine.runs import BisectionKnowledge, ProbeLog, WantedProbe
+from precision_bisect.bisect.history.range import Target
 from precision_bisect.store.vocabulary import Judgement, Phase, Verdict, VerdictSource
 from tests.bisect.engine.planted import PlantedStack
 from tests.bisect.engine.simulated import equal_times, simulated_probe

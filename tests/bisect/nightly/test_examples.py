@@ -15,7 +15,7 @@ import yaml
 from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.nightly.matrix import load_config
 from precision_bisect.bisect.nightly.night_report import schema_text
-from precision_bisect.runner.stack_file import named_stacks
+from precision_bisect.runner.settings import named_stacks
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SCHEDULERS = CONFIGS / "schedulers"

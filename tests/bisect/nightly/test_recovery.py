@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, Target
+from precision_bisect.bisect.engine.runs import FinishedProbe, ProbeTimes
+from precision_bisect.bisect.history.range import Target
 from precision_bisect.bisect.nightly.regressions import Recovery, fewest_passes, judge_recovery
 from precision_bisect.bisect.search.rates import Rates
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict

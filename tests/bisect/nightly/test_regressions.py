@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from precision_bisect.bisect.engine.conclusion import Conclusion, NamedCommit
+from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
 from precision_bisect.bisect.nightly.matrix import OutOfTimeError
 from precision_bisect.bisect.nightly.regressions import FindFix, NightContext, close_incidents
 from precision_bisect.runner.errors import EndsError, UserError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.pages import addresses
 from precision_bisect.bisect.pages.render import BisectionView, bisection_view
 from precision_bisect.bisect.pages.site import Site

@@ -13,7 +13,7 @@ from benchmarks.site.browser import DESKTOP, PHONE, Browser
 from precision_bisect.bisect.pages.serve import SiteServer
 from precision_bisect.bisect.pages.site import write_site
 from precision_bisect.reduce.localize.localization_text import page as graph_page
-from precision_bisect.runner.compare.picture import write_picture
+from precision_bisect.runner.compare.diff_report import write_picture
 from precision_bisect.runner.compare.statistics import Tolerance, heat_map
 from precision_bisect.store.database import read_store
 from tests.bisect.pages.test_night_pages import fill_with_incident

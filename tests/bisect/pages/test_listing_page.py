@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from precision_bisect.bisect.engine.conclusion import Conclusion, NamedCommit, NoCommit
+from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit, NoCommit
 from precision_bisect.bisect.pages.views import list_bisections
 from precision_bisect.bisect.report import phrases
 from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Seeks, Verdict

@@ -2,7 +2,7 @@
 
 import math
 
-from precision_bisect.bisect.pages.plots import HEIGHT, WIDTH, Point, bars, curve
+from precision_bisect.bisect.pages.render import PLOT_HEIGHT, PLOT_WIDTH, Point, bars, curve
 from precision_bisect.store.vocabulary import Judgement
 
 
@@ -19,7 +19,9 @@ def test_neighbours_share_a_bar_where_there_are_too_many() -> None:
     assert sum(bar.commits for bar in drawn) == 1000
     assert math.isclose(sum(bar.probability for bar in drawn), 1.0)
     assert [bar.x for bar in drawn] == sorted(bar.x for bar in drawn)
-    assert all(bar.x >= 0 and bar.x + bar.width <= WIDTH and bar.y + bar.height <= HEIGHT for bar in drawn)
+    assert all(
+        bar.x >= 0 and bar.x + bar.width <= PLOT_WIDTH and bar.y + bar.height <= PLOT_HEIGHT for bar in drawn
+    )
 
 
 def test_no_commits_have_no_bars() -> None:
@@ -46,5 +48,5 @@ def test_what_is_not_finite_is_marked_at_the_edge_and_never_alone() -> None:
     drawn = curve("error", points(1.0, math.inf, math.nan), commits=3)
     assert drawn is not None
     assert len(drawn.line.split()) == 1
-    assert all(0 <= mark.y <= HEIGHT for mark in drawn.marks)
+    assert all(0 <= mark.y <= PLOT_HEIGHT for mark in drawn.marks)
     assert curve("error", points(math.inf, math.nan), commits=2) is None

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect.bisect.cli import main
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.pages.site import write_site
 from precision_bisect.runner.commit_diff import CommitDiff, FileStat, Hunk
 from precision_bisect.store.vocabulary import BisectionOutcome, Evidence, Phase, Verdict

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.engine.conclusion import (
+from precision_bisect.bisect.engine.answer import (
     Conclusion,
     Counterfactual,
     LayerCell,
     MovedLayers,
     NamedCommit,
-    PinRecord,
 )
+from precision_bisect.bisect.history.questions import PinRecord
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
 from tests.bisect.report.stored_bisection import (
     StoredBisection,

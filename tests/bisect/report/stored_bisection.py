@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from precision_bisect.bisect.ask.question import BisectRequest
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.report.model import Report
 from precision_bisect.bisect.report.report_builder import build_report
 from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
 from precision_bisect.store.bisections import BisectionJournal, ProbeOutcome, ProbeStart, RangeCommit
 from precision_bisect.store.database import sqlite_url
-from precision_bisect.store.documents import write_document
+from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.vocabulary import (
     BuildSource,
     Commit,

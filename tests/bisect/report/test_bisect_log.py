@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.engine.conclusion import Conclusion, NamedCommit
+from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
 from precision_bisect.bisect.report.basis import load_rows
 from precision_bisect.bisect.report.markdown import bisect_log
 from precision_bisect.bisect.report.write import write_report

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from precision_bisect.bisect.commands import print_issue
 from precision_bisect.bisect.report.markdown import issue_text, search_command
 from precision_bisect.runner.stack import Case
-from precision_bisect.store.documents import write_document
+from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.tables import BisectionRow
 from precision_bisect.store.vocabulary import Seeks
 from tests.bisect.report.stored_bisection import StoredBisection, sha

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.report.basis import load_rows, other_failures
 from precision_bisect.bisect.report.markdown import render_markdown
 from precision_bisect.bisect.report.phrases import other_failure

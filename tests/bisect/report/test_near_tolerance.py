@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict
 from tests.bisect.report.conftest import begin, named
 from tests.bisect.report.stored_bisection import StoredBisection, sha

@@ -2,7 +2,8 @@
 
 import pytest
 
-from precision_bisect.bisect.engine.conclusion import LayerCell, MovedLayers, PinRecord
+from precision_bisect.bisect.engine.answer import LayerCell, MovedLayers
+from precision_bisect.bisect.history.questions import PinRecord
 from precision_bisect.bisect.report import phrases
 from precision_bisect.bisect.report.markdown import render_markdown
 from precision_bisect.bisect.report.model import UNFINISHED, RunError, SkippedCommit

@@ -13,7 +13,7 @@ from precision_bisect.bisect.nightly.night_report import NightReport
 from precision_bisect.bisect.pages.site import write_site
 from precision_bisect.bisect.report.model import Report
 from precision_bisect.store.database import open_to_read
-from precision_bisect.store.documents import read_document
+from precision_bisect.store.durable_files import read_document
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.store.kept import (
     COUNTER,

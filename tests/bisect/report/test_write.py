@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from markdown_it import MarkdownIt
 
-from precision_bisect.bisect.engine.conclusion import Conclusion, NamedCommit
+from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
 from precision_bisect.bisect.report.basis import load_rows
 from precision_bisect.bisect.report.markdown import block, escape, render_markdown
 from precision_bisect.bisect.report.model import Report, schema_text

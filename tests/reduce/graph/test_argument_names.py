@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precision_bisect.reduce.graph.names import ArgumentNames
+from precision_bisect.reduce.graph.submits import ArgumentNames
 from precision_bisect.runner.build_output.orchestration import Orchestration
 from tests.demo.minirt_support import orchestration
 from tests.reduce.graph.small_graphs import Call, task_list

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from precision_bisect.reduce.graph.names import ArgumentNames
+from precision_bisect.reduce.graph.submits import ArgumentNames
 from precision_bisect.reduce.graph.tasks import MissingEdge, TaskList, missing_edges
 from precision_bisect.reduce.localize.experiments import Executor
 from precision_bisect.reduce.replay.replay import RecordedBuild

@@ -11,13 +11,13 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from precision_bisect.reduce.graph.submits import FirstSubmitsError, keep_first_submits
 from precision_bisect.reduce.localize.endings import CrashingTask, find_crashing_task
 from precision_bisect.reduce.localize.experiments import Executor, RunOnce
 from precision_bisect.reduce.localize.investigate import localize
 from precision_bisect.reduce.localize.localization_text import print_summary
 from precision_bisect.reduce.localize.reference import GoldenOutputs
 from precision_bisect.reduce.replay.replay import RunnableBuild
-from precision_bisect.reduce.rewrite import FirstSubmitsError, keep_first_submits
 from precision_bisect.runner.build_output.directory import BuildDirectory
 from precision_bisect.runner.build_output.orchestration import Orchestration
 from precision_bisect.runner.compare.diff_report import SummaryLines

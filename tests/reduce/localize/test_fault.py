@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from precision_bisect.reduce.graph.submits import read_fault
 from precision_bisect.reduce.localize.endings import describe_fault, fault_by_buffers
-from precision_bisect.reduce.rewrite import read_fault
 from precision_bisect.runner.build_output.directory import BuildDirectory
 from precision_bisect.runner.localization import Fault
 from tests.reduce.small_builds import SHIFT, small_build

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from precision_bisect.reduce.localize.localization_text import graph, page
-from precision_bisect.runner.compare.picture import style
+from precision_bisect.runner.compare.diff_report import style
 
 
 def made(*names: str, above: tuple[set[int], ...]) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from precision_bisect.reduce.graph.differences import program_differences
-from precision_bisect.reduce.graph.names import ArgumentNames
+from precision_bisect.reduce.graph.submits import ArgumentNames
 from precision_bisect.reduce.graph.tasks import Dag, align, missing_edges, shared_graph
 from precision_bisect.reduce.localize.attribute import Attribution, TaskClass
 from precision_bisect.reduce.localize.document import first_divergent

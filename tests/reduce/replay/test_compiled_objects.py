@@ -13,7 +13,7 @@ import pytest
 
 from precision_bisect.reduce.replay.replay import CompiledObjects, WorkingCopy
 from precision_bisect.reduce.replay.toolchain import Toolchain
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack
 from tests.reduce.small_builds import SHIFT, WRONG, small_build
 
 

@@ -12,7 +12,7 @@ from precision_bisect.reduce.replay.replay import RunnableBuild
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.reduce.scene import CheckChangedError, SceneBuilds, export_scene_builds
 from precision_bisect.runner.localization_job import SceneCase
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack
 
 HERE = Path(__file__).parent
 STACK = load_stack("simpler", overrides={"simpler": HERE.parent / "fake_simpler"})

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.reduce import builds
-from precision_bisect.reduce.builds import FOUND, main
+from precision_bisect.reduce import reduce_command
 from precision_bisect.reduce.localize.causes import LocalizationRequest
 from precision_bisect.reduce.reduce_cli import OutputFolder
+from precision_bisect.reduce.reduce_command import FOUND, main
 from precision_bisect.reduce.scene import SceneBuilds
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization import Divergence, FailureCause, read_divergence
 from precision_bisect.runner.localization_job import BuildToRun, LocalizationJob, SceneCase
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack
 from precision_bisect.store.durable_files import make_ignored_folder
 from tests.reduce.small_builds import SHIFT, small_build
 from tests.support.scene_runtime import STACK, scene_files
@@ -83,8 +83,8 @@ def with_causes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
         def as_builds(*_sides: object, **_options: object) -> SceneBuilds:
             return SceneBuilds(**made, data=made["reference"] / "data")
 
-        monkeypatch.setattr(builds, "localize", localize)
-        monkeypatch.setattr(builds, "export_scene_builds", as_builds)
+        monkeypatch.setattr(reduce_command, "localize", localize)
+        monkeypatch.setattr(reduce_command, "export_scene_builds", as_builds)
         asked = job(tmp_path)
         assert main(tmp_path / "job.json") == FOUND
         written = read_divergence(asked.output)
@@ -113,6 +113,6 @@ def test_causes_stand_where_dumps_cannot_be_compared(
     def refused(*_runs: object, **_options: object) -> Divergence:
         raise UserError("expected dumps of one graph, found two")
 
-    monkeypatch.setattr(builds, "compare_dumps", refused)
+    monkeypatch.setattr(reduce_command, "compare_dumps", refused)
     assert with_causes("a kernel").first_divergent == ()
     assert capsys.readouterr().err.splitlines()[-1] == "localizing: expected dumps of one graph, found two"

@@ -11,7 +11,7 @@ from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.reduce.scene import SceneTestRun
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization_job import BuildToRun, SceneCase
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack
 from tests.support.scene_runtime import SCRIPT, STACK, scene_files
 
 

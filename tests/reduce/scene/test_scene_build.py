@@ -15,7 +15,7 @@ from precision_bisect.reduce.scene import open_build_directory
 from precision_bisect.runner.build_output.directory import BuildDirectory, Direction
 from precision_bisect.runner.case.preflight import entry_arguments
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack
 from precision_bisect.store.vocabulary import Verdict
 from tests.support.quick import quick_first
 

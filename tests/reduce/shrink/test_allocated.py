@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path, PurePosixPath
 
-from precision_bisect.reduce.graph.names import find_submits
+from precision_bisect.reduce.graph.submits import find_submits
 from precision_bisect.reduce.graph.tasks import TaskList
 from precision_bisect.reduce.shrink.extract import allocated_buffers
 from precision_bisect.runner.build_output.directory import KernelConfig, OrchestrationEntry

@@ -12,7 +12,7 @@ import torch
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.reduce.shrink import result
 from precision_bisect.reduce.shrink.result import PairRecorder
-from precision_bisect.runner.case.golden_data import freeze
+from precision_bisect.runner.case.case import freeze
 from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
 from tests.demo.minirt_support import elementwise, orchestration, write_build

@@ -14,7 +14,7 @@ import pytest
 
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.reduce.shrink.reproducer import ReductionResult, schema_text
-from precision_bisect.store.documents import read_document
+from precision_bisect.store.durable_files import read_document
 from tests.reduce.demo_builds import Trees, Twins
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "reduction.schema.json"

@@ -12,7 +12,7 @@ import pytest
 
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.reduce.shrink.reproducer import NO_STACK, run_script_lines
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack
 from tests.conftest import TestRepository
 
 

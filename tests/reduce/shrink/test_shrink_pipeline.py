@@ -19,7 +19,7 @@ from precision_bisect.reduce.reduce_cli import main
 from precision_bisect.reduce.shrink.reproducer import Reproducer
 from precision_bisect.reduce.shrink.result import PairRecorder, ShrinkRequest, open_output, shrink
 from precision_bisect.reduce.shrink.shrinker import Shrinker
-from precision_bisect.runner.case.golden_data import freeze
+from precision_bisect.runner.case.case import freeze
 from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.errors import UsageError, UserError
 from tests.reduce.demo_builds import Trees

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from precision_bisect.reduce.graph.submits import UntaggableError, insert_dump_markers
 from precision_bisect.reduce.graph.tasks import TaskList
 from precision_bisect.reduce.replay.replay import WorkingCopy
 from precision_bisect.reduce.replay.task_replay import (
@@ -16,7 +17,6 @@ from precision_bisect.reduce.replay.task_replay import (
     format_scalars,
     isolate_calls,
 )
-from precision_bisect.reduce.rewrite import UntaggableError, insert_dump_markers
 from precision_bisect.runner.build_output.directory import BuildDirectory, Direction
 from precision_bisect.runner.build_output.orchestration import Orchestration
 from precision_bisect.runner.build_output.task_graph import Region

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.runner.case.golden_data import FrozenGolden, freeze, load_frozen
+from precision_bisect.runner.case.case import FrozenGolden, freeze, load_frozen
 from precision_bisect.runner.errors import UserError
 
 
@@ -256,7 +256,7 @@ def test_a_store_without_room(data: Path, tmp_path: Path, monkeypatch: pytest.Mo
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("precision_bisect.runner.case.golden_data.shutil.copyfile", full)
+    monkeypatch.setattr("precision_bisect.runner.case.case.shutil.copyfile", full)
     with pytest.raises(UserError, match="No space left"):
         freeze(data, tmp_path / "store")
     assert not [path for path in (tmp_path / "store").iterdir() if path.is_dir()]

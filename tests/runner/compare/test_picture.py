@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precision_bisect.runner.compare.picture import (
+from precision_bisect.runner.compare.diff_report import (
     BLOCK,
     LEFT,
     TOP,

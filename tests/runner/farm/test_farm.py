@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.case.case import RunOptions
-from precision_bisect.runner.case.golden_data import FrozenGolden
+from precision_bisect.runner.case.case import FrozenGolden, RunOptions
 from precision_bisect.runner.errors import UsageError, UserError
 from precision_bisect.runner.farm.farm import Farm, PlaceNames
 from precision_bisect.runner.probe.build_cache import digest_of

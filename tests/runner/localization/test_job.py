@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from precision_bisect.reduce.builds import ERROR, FOUND, main
+from precision_bisect.reduce.reduce_command import ERROR, FOUND, main
 from precision_bisect.runner.localization_job import BuildToRun, LocalizationJob
 from precision_bisect.runner.stack import Stack
-from precision_bisect.store.documents import write_document
+from precision_bisect.store.durable_files import write_document
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def test_each_line_says_whether_it_is_of_the_localization_or_of_the_reduction(
     def shrink(_request: object, *, on_progress: Callable[[str], None]) -> None:
         on_progress("1 task left")
 
-    monkeypatch.setattr("precision_bisect.reduce.builds.localize", localize)
-    monkeypatch.setattr("precision_bisect.reduce.builds.shrink", shrink)
+    monkeypatch.setattr("precision_bisect.reduce.reduce_command.localize", localize)
+    monkeypatch.setattr("precision_bisect.reduce.reduce_command.shrink", shrink)
     file = tmp_path / "job.json"
     file.write_text(json.dumps(job | {"platform": "sim", "reduce_to": str(tmp_path / "reduced")}))
     assert main(file) == FOUND

@@ -11,8 +11,7 @@ import psutil
 import pytest
 import torch
 
-from precision_bisect.runner.case.case import CaseName, RunOptions
-from precision_bisect.runner.case.golden_data import FrozenGolden, freeze
+from precision_bisect.runner.case.case import CaseName, FrozenGolden, RunOptions, freeze
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe.judge import BadWhen, PredicateAbortError
 from precision_bisect.runner.process.run import Command, FinishedCommand, OnLine, OnLines, execute

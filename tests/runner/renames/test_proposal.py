@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from precision_bisect.runner.git import GitRepository
-from precision_bisect.runner.rename_search import proposed_renames
-from precision_bisect.runner.renames import format_toml
+from precision_bisect.runner.renames import format_toml, proposed_renames
 from tests.conftest import TestRepository
 
 LIBRARY = """\

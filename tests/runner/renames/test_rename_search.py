@@ -3,7 +3,7 @@
 import pytest
 
 from precision_bisect.runner.git import GitRepository
-from precision_bisect.runner.rename_search import RefusedArgument, find_explaining_renames, refused_argument
+from precision_bisect.runner.renames import RefusedArgument, find_explaining_renames, refused_argument
 from tests.conftest import TestRepository
 from tests.support.quick import quick_first
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.settings import parse_stack
 from precision_bisect.runner.stack import IgnoredPaths
-from precision_bisect.runner.stack_file import parse_stack
 from tests.runner.stack.test_stack import SOUND
 
 NAMES = [

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.errors import UsageError
-from precision_bisect.runner.settings import read_overrides, read_variables
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import load_stack, read_overrides, read_variables
 from tests.runner.stack.test_stack import SOUND
 
 

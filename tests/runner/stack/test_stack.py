@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.settings import load_stack, named_stacks, parse_stack, stack_of_checkout
 from precision_bisect.runner.stack import Stack, fill, literal
-from precision_bisect.runner.stack_file import load_stack, named_stacks, parse_stack, stack_of_checkout
 
 SOUND = """
 name = "small"

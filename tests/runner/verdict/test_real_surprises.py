@@ -9,8 +9,8 @@ import pytest
 from precision_bisect.runner.git import GitRepository
 from precision_bisect.runner.pins import PinReader
 from precision_bisect.runner.releases import list_releases
+from precision_bisect.runner.settings import load_stack
 from precision_bisect.runner.stack import fill
-from precision_bisect.runner.stack_file import load_stack
 from precision_bisect.runner.verdict.classify import Classifier
 from precision_bisect.runner.verdict.rules import Ending
 from precision_bisect.runner.workspace.content import ContentKeys

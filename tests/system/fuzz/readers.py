@@ -34,8 +34,7 @@ from precision_bisect.runner.build_output.orchestration import Orchestration
 from precision_bisect.runner.build_output.task_graph import TaskGraph
 from precision_bisect.runner.build_output.tensor_files import load_tensors
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.settings import OWN_FILE, read_settings
-from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.settings import OWN_FILE, load_stack, read_settings
 from precision_bisect.store.database import open_store, read_store, sqlite_url
 from precision_bisect.store.queue import TokenJournal
 from tests.meaning.dumps import dump, kernel, load, tensor, tile

@@ -15,7 +15,11 @@ from precision_bisect.runner.errors import UsageError
 COMMANDS: dict[str, tuple[click.Command, list[str], str]] = {
     "bisect": (bisect_precision, ["--good", "a", "--bad", "b", "--stack", "pypto"], "bisect.ask.question"),
     "doctor": (bisect_precision, ["doctor", "--stack", "pypto"], "bisect.ask.question"),
-    "reduce": (reduce, [".", "--localize-only", "--reference", ".", "--stack", "pypto"], "reduce.builds"),
+    "reduce": (
+        reduce,
+        [".", "--localize-only", "--reference", ".", "--stack", "pypto"],
+        "reduce.reduce_command",
+    ),
 }
 """With the module that reads the stack."""
 

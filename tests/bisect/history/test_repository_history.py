@@ -1,8 +1,7 @@
 """Questions of a bisection, answered from real repositories."""
 
 from precision_bisect.bisect.ask.ends import content_and_revisions
-from precision_bisect.bisect.drive.repository_history import HistoryReader, first_parents
-from precision_bisect.bisect.engine.probes import Target
+from precision_bisect.bisect.history.loader import HistoryReader, first_parents
 from precision_bisect.bisect.history.questions import (
     AskApplies,
     AskBlamedFile,
@@ -17,7 +16,7 @@ from precision_bisect.bisect.history.questions import (
     FirstParents,
     MovedPin,
 )
-from precision_bisect.bisect.history.range import LoadedRange, Range
+from precision_bisect.bisect.history.range import LoadedRange, Range, Target
 from precision_bisect.bisect.search.testability import BlamedFile
 from precision_bisect.runner.git import GitRepository
 from precision_bisect.runner.verdict.rules import CompilerError

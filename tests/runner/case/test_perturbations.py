@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from precision_bisect.runner.probe.probe import ProbeResult
-from precision_bisect.runner.stack import Perturbation
-from precision_bisect.runner.workspace.content import StackContent
-from precision_bisect.runner.workspace.perturbations import (
+from precision_bisect.runner.case.case import (
     PERTURBATION_KEY,
     missing_requirements,
     perturbation_key,
     perturbed_content_key,
 )
+from precision_bisect.runner.probe.probe import ProbeResult
+from precision_bisect.runner.stack import Perturbation
+from precision_bisect.runner.workspace.content import StackContent
 from precision_bisect.store.vocabulary import Judgement, Verdict
 from tests.runner.small_stack import SmallStack
 

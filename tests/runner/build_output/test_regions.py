@@ -7,8 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precision_bisect.reduce.graph.regions import covers, overlap
-from precision_bisect.runner.build_output.task_graph import Region
+from precision_bisect.runner.build_output.task_graph import Region, covers, overlap
 from precision_bisect.runner.tensor import DType
 from tests.support.quick import examples
 

@@ -1,0 +1,367 @@
+"""The schema of the first release, made whole in a new store.
+
+Stores of the fourteen schemas before it have some of its tables and columns. It adds what such a store lacks, and
+fills it in from what its rows tell. The tables are written down as the release had them: `tables.py` moves on.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.schema import CreateColumn
+from sqlalchemy.types import TypeEngine
+
+revision = "0015"
+down_revision = None
+
+RELEASE = sa.MetaData()
+Kind = type[TypeEngine[Any]] | TypeEngine[Any]
+NAME, LABEL, SHORT = sa.String(64), sa.String(32), sa.String(16)
+TIME = sa.DateTime(timezone=True)
+
+
+def upgrade() -> None:
+    """Make what a store lacks. A new one lacks everything."""
+    connection = op.get_bind()
+    found = sa.MetaData()
+    found.reflect(connection)
+    RELEASE.create_all(connection)
+    added = [
+        column
+        for name, earlier in found.tables.items()
+        if name in RELEASE.tables
+        for column in RELEASE.tables[name].columns
+        if column.name not in earlier.columns
+    ]
+    for column in added:
+        _add_column(column)
+    for name, fill in FILLS.items():
+        if name in map(str, added):
+            fill()
+    if "artifacts" in found.tables and not isinstance(found.tables["artifacts"].c.bytes.type, sa.BigInteger):
+        with op.batch_alter_table("artifacts") as batch:
+            batch.alter_column("bytes", type_=sa.BigInteger(), existing_nullable=False)
+
+
+def _add_column(column: sa.Column[Any]) -> None:
+    """Add a column to a table that others may refer to. SQLite takes no constraint but one in the column itself."""
+    words = str(CreateColumn(column).compile(dialect=op.get_bind().dialect))
+    for key in column.foreign_keys:
+        words += f" REFERENCES {key.column.table.name} ({key.column.name})"
+    op.execute(f"ALTER TABLE {column.table.name} ADD COLUMN {words}")
+
+
+def _fill_fix_problems() -> None:
+    """Say why the earlier recoveries have no fixing commit, so that none is searched."""
+    op.execute(
+        "UPDATE regressions SET fix_problem = 'an earlier version looked for the fix, and named none'"
+        " WHERE recovered_night_id IS NOT NULL AND fixed_by IS NULL"
+    )
+
+
+def _fill_verdict_sources() -> None:
+    """Read what verdicts rest on from their signatures."""
+    probes = RELEASE.tables["probes"]
+    for source, is_of_source in (
+        ("exit_code", probes.c.signature.startswith("exit code ")),
+        ("person", probes.c.signature == "judged by a person"),
+        ("patch_conflict", probes.c.signature.startswith("cherry-pick: ")),
+    ):
+        op.execute(probes.update().where(is_of_source).values(verdict_source=source))
+
+
+def _drop_reasons() -> None:
+    """Drop why submissions wait, which names no machine yet: each look at the queue notes it anew."""
+    op.execute(RELEASE.tables["submissions"].update().values(lacking=None))
+
+
+FILLS = {
+    "regressions.fix_problem": _fill_fix_problems,
+    "probes.verdict_source": _fill_verdict_sources,
+    "submissions.lacking_host": _drop_reasons,
+}
+"""What follows where a column is added."""
+
+
+def table(name: str, *rest: sa.Column[Any] | sa.UniqueConstraint) -> None:
+    """Define a table of the release."""
+    sa.Table(name, RELEASE, sa.Column("id", sa.Integer, primary_key=True), *rest)
+
+
+def column(
+    name: str, kind: Kind, default: str | None = None, *, unique: bool = False, index: bool = False
+) -> sa.Column[Any]:
+    """Define a column that each row fills."""
+    return sa.Column(
+        name, kind, nullable=False, server_default=default, unique=unique or None, index=index or None
+    )
+
+
+def optional(name: str, kind: Kind) -> sa.Column[Any]:
+    """Define a column that may be empty."""
+    return sa.Column(name, kind)
+
+
+def reference(name: str, target: str, *, optional: bool = False, index: bool = False) -> sa.Column[Any]:
+    """Define a column with the number of a row of another table."""
+    return sa.Column(name, sa.Integer, sa.ForeignKey(f"{target}.id"), nullable=optional, index=index or None)
+
+
+table(
+    "bisections",
+    column("name", NAME, unique=True),
+    column("created", TIME),
+    optional("finished", TIME),
+    column("repository", sa.String),
+    column("good", NAME),
+    column("bad", NAME),
+    column("request", sa.JSON),
+    optional("golden", NAME),
+    optional("outcome", LABEL),
+    optional("conclusion", sa.JSON),
+)
+table(
+    "builds",
+    column("key", NAME, unique=True),
+    column("created", TIME),
+    column("seconds", sa.Double),
+    column("steps", sa.JSON),
+)
+table(
+    "commits",
+    column("repository", sa.String),
+    column("sha", NAME, index=True),
+    column("parents", sa.JSON),
+    column("author", sa.String),
+    column("email", sa.String),
+    column("date", TIME),
+    column("subject", sa.Text),
+    column("files", sa.JSON),
+    sa.UniqueConstraint("repository", "sha"),
+)
+table(
+    "environments",
+    column("fingerprint", NAME, unique=True),
+    column("details", sa.JSON),
+)
+table(
+    "notices",
+    reference("bisection_id", "bisections", index=True),
+    column("created", TIME),
+    column("text", sa.Text),
+)
+table(
+    "stages",
+    reference("bisection_id", "bisections", index=True),
+    column("ordinal", sa.Integer),
+    column("repository", sa.String),
+    column("good", NAME),
+    column("bad", NAME),
+    column("held", sa.JSON),
+    column("seeks", LABEL, "regression"),
+    optional("old_content", NAME),
+    sa.UniqueConstraint("bisection_id", "ordinal"),
+)
+table(
+    "candidates",
+    reference("stage_id", "stages", index=True),
+    column("ordinal", sa.Integer),
+    reference("commit_id", "commits"),
+    reference("representative_id", "commits", optional=True),
+    optional("content", NAME),
+    sa.UniqueConstraint("stage_id", "ordinal"),
+)
+table(
+    "probes",
+    reference("bisection_id", "bisections", index=True),
+    reference("stage_id", "stages", index=True),
+    column("ordinal", sa.Integer),
+    column("phase", LABEL),
+    column("repository", sa.String),
+    column("commit", NAME, index=True),
+    column("revisions", sa.JSON),
+    column("content", NAME),
+    column("run", sa.Integer),
+    column("attempt", sa.Integer),
+    column("state", LABEL),
+    column("started", TIME),
+    optional("finished", TIME),
+    optional("verdict", LABEL),
+    optional("judgement", LABEL),
+    optional("signature", sa.Text),
+    optional("metrics", sa.JSON),
+    optional("exit_code", sa.Integer),
+    reference("build_id", "builds", optional=True),
+    optional("build_source", LABEL),
+    optional("build_seconds", sa.Double),
+    optional("run_seconds", sa.Double),
+    reference("environment_id", "environments", optional=True),
+    optional("slot", sa.Integer),
+    optional("host", sa.String),
+    optional("command", sa.JSON),
+    optional("reused_id", sa.Integer),
+    optional("symptoms", sa.JSON),
+    optional("likeness", sa.Double),
+    column("verdict_source", LABEL, "output"),
+    sa.UniqueConstraint("bisection_id", "content", "run"),
+    sa.UniqueConstraint("bisection_id", "ordinal"),
+)
+table(
+    "artifacts",
+    reference("probe_id", "probes", index=True),
+    column("kind", LABEL),
+    column("path", sa.Text),
+    column("bytes", sa.BigInteger),
+)
+table(
+    "evidence",
+    reference("probe_id", "probes", index=True),
+    column("ordinal", sa.Integer),
+    column("stream", SHORT),
+    column("line", sa.Integer),
+    column("text", sa.Text),
+    column("why", sa.Text),
+)
+table(
+    "cells",
+    column("job", NAME),
+    column("branch", sa.String),
+    column("case", sa.String),
+    column("platform", NAME),
+    column("tolerance", NAME),
+    sa.UniqueConstraint("job", "branch", "case", "platform", "tolerance"),
+)
+table(
+    "nights",
+    column("job", NAME),
+    column("ordinal", sa.Integer),
+    column("started", TIME),
+    optional("finished", TIME),
+    column("attempts", sa.Integer),
+    column("heads", sa.JSON),
+    column("host", sa.String),
+    optional("summary", sa.JSON),
+    sa.UniqueConstraint("job", "ordinal"),
+)
+table(
+    "case_runs",
+    reference("night_id", "nights", index=True),
+    reference("cell_id", "cells", index=True),
+    column("run", sa.Integer),
+    column("started", TIME),
+    column("finished", TIME),
+    column("commit", NAME, index=True),
+    column("revisions", sa.JSON),
+    column("content", NAME, index=True),
+    column("verdict", LABEL),
+    optional("signature", sa.Text),
+    column("metrics", sa.JSON),
+    column("evidence", sa.JSON),
+    column("device", sa.Integer),
+    column("host", sa.String),
+    column("build_source", LABEL),
+    column("build_seconds", sa.Double),
+    column("run_seconds", sa.Double),
+    reference("environment_id", "environments"),
+    column("log", sa.Text),
+    sa.UniqueConstraint("night_id", "cell_id", "run"),
+)
+table(
+    "incidents",
+    column("job", NAME),
+    column("ordinal", sa.Integer),
+    column("repository", sa.String),
+    column("culprit", NAME),
+    column("subject", sa.Text),
+    optional("confidence", sa.Double),
+    reference("bisection_id", "bisections"),
+    reference("opened_night_id", "nights", index=True),
+    reference("closed_night_id", "nights", optional=True, index=True),
+    optional("fixed_by", NAME),
+    optional("reduction", sa.Text),
+    sa.UniqueConstraint("job", "ordinal"),
+)
+table(
+    "hook_calls",
+    reference("night_id", "nights", index=True),
+    reference("incident_id", "incidents"),
+    column("event", SHORT),
+    column("called", TIME),
+    column("exit_code", sa.Integer),
+)
+table(
+    "regressions",
+    reference("cell_id", "cells", index=True),
+    reference("opened_night_id", "nights", index=True),
+    column("last_good", NAME),
+    column("first_bad", NAME),
+    column("bad_when", sa.String),
+    reference("bisection_id", "bisections", optional=True),
+    optional("problem", sa.Text),
+    reference("incident_id", "incidents", optional=True, index=True),
+    reference("recovered_night_id", "nights", optional=True),
+    column("last_bad", NAME),
+    optional("recovered_at", NAME),
+    optional("fixed_by", NAME),
+    reference("fix_bisection_id", "bisections", optional=True),
+    optional("fix_problem", sa.Text),
+)
+table(
+    "case_results",
+    reference("night_id", "nights", index=True),
+    reference("cell_id", "cells", index=True),
+    column("status", LABEL),
+    column("commit", NAME),
+    optional("content", NAME),
+    column("runs", sa.Integer),
+    column("failures", sa.Integer),
+    optional("verdict", LABEL),
+    optional("signature", sa.Text),
+    column("message", sa.Text),
+    reference("same_as_id", "case_results", optional=True),
+    reference("regression_id", "regressions", optional=True),
+    sa.UniqueConstraint("night_id", "cell_id"),
+)
+table(
+    "submissions",
+    column("bisection", NAME, unique=True),
+    column("user", NAME),
+    column("words", sa.JSON),
+    column("folder", sa.Text),
+    column("priority", sa.Integer),
+    optional("board", NAME),
+    optional("device", sa.Integer),
+    column("created", TIME),
+    column("state", LABEL),
+    column("cancelling", sa.Boolean),
+    optional("exit_code", sa.Integer),
+    optional("finished", TIME),
+    optional("place", NAME),
+    optional("worker", sa.String(128)),
+    optional("host", sa.String),
+    optional("started", TIME),
+    optional("lease", TIME),
+    column("lost", sa.Integer),
+    column("seconds", sa.Double),
+    column("tail", sa.Text),
+    column("afterwards", sa.JSON, "[]"),
+    optional("lacking", sa.Text),
+    optional("lacking_host", sa.String),
+)
+table(
+    "tokens",
+    column("user", NAME),
+    column("digest", NAME, unique=True),
+    column("created", TIME),
+    optional("revoked", TIME),
+)
+table(
+    "drives",
+    reference("bisection_id", "bisections", index=True),
+    column("host", sa.String),
+    column("process", sa.Integer),
+    column("begun", TIME),
+    column("until", TIME),
+    optional("end", LABEL),
+    optional("message", sa.Text),
+)
