@@ -637,6 +637,9 @@ def _check_secrets(options: BisectOptions) -> None:
         "the command behind --": "\n".join(options.predicate or ()),
         "--bad-when": options.bad_when,
         "--good-when": options.good_when,
+        "--env": "\n".join(options.env),
+        "--name": options.name,
+        "-o": None if options.output is None else str(options.output),
     }
     for where, text in texts.items():
         if text is not None and (name := find_secret(text, os.environ)) is not None:

@@ -26,10 +26,10 @@ from sqlalchemy.orm import Session, sessionmaker
 from ..runner.errors import UsageError, UserError
 from ..runner.workspace.home import user_home
 from ..store.queue import (
-    NameTakenError,
     QueueEntry,
     QueueJournal,
     Submission,
+    SubmissionError,
     TokenJournal,
     describe_invalid_submission,
     find_entry,
@@ -183,7 +183,7 @@ class StoredQueue:
         """Put a submission on the queue. Return its number. Raises `UserError`."""
         try:
             return self._journal.submit(submission)
-        except NameTakenError as error:
+        except SubmissionError as error:
             raise UserError(str(error)) from error
 
     def entries(self, *, max_ended: int) -> list[QueueEntry]:

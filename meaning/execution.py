@@ -12,6 +12,7 @@ Nothing here is bounded by what a dump says: steps, sizes and the depth of calls
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -74,6 +75,13 @@ MOST_STEPS = 2_000_000
 MOST_CALLS = 50
 """Calls of functions may nest this deep. A dump may call itself, and Python's own stack ends soon after."""
 
+MOST_BYTES = 1 << 30
+"""The values of a program may take 1 GiB at once. A hostile dump doubles a tensor until the machine has
+no more. One value may take a quarter of it, because an operation copies its operands and its result."""
+
+_SMALL_BYTES = 1 << 20
+"""Smaller numbers are not counted: even a thousand of them are less than the bound."""
+
 _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
 """These attributes are not evaluated. They order tasks, and some name variables that no statement defines."""
 
@@ -117,6 +125,8 @@ class Execution:
         self.program = program
         self.arithmetic = arithmetic
         self._steps = 0
+        self._held: dict[int, int] = {}
+        """The bytes of large numbers that live, by their address."""
         self._dimensions: dict[str, Value] = {}
         # By the identity of a type of the program, which lives as long as this does.
         self._results: dict[int, Result] = {}
@@ -349,7 +359,25 @@ class Execution:
 
     def _bind(self, targets: Sequence[Definition], values: Sequence[Value], frame: Frame) -> None:
         for target, value in zip(targets, values, strict=False):
-            frame.variables[target.name] = self.coerce(value, target, frame)
+            frame.variables[target.name] = bound = self.coerce(value, target, frame)
+            if isinstance(bound, Array):
+                self._hold(bound.numbers)
+
+    def _hold(self, numbers: Numbers) -> None:
+        """Count the bytes of large numbers for as long as they live. Raises an `OperationError` where all are too
+        many."""
+        for each in (numbers.centre, numbers.radius):
+            if each is None or (size := each.untyped_storage().nbytes()) < _SMALL_BYTES:
+                continue
+            place = each.untyped_storage().data_ptr()
+            if place in self._held:
+                continue
+            self._held[place] = size
+            weakref.finalize(each, self._held.pop, place, None)
+            if size > MOST_BYTES // 4 or sum(self._held.values()) > MOST_BYTES:
+                raise OperationError(
+                    f"expected values of at most {MOST_BYTES >> 20} MiB at once, and of a quarter each, found more"
+                )
 
     def coerce(self, value: Value, target: Definition, frame: Frame) -> Value:
         """Return a value in the shape, type and valid shape that the dump states of it."""

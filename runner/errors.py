@@ -3,7 +3,10 @@
 import re
 
 _USER_INFORMATION = re.compile(r"(?P<scheme>\w*)://(?:(?P<user>[^/\s:@]*):)?(?P<password>[^/\s@]+)@")
-_PARAMETER = re.compile(r"(?P<name>[?&](?:\w*(?:pass|secret|token)\w*|pwd|key)=)[^&\s'\"]+", re.IGNORECASE)
+_PARAMETER = re.compile(
+    r"(?P<name>[?&](?:\w*(?:pass|secret|token|api_?key)\w*|pwd|key|sig|signature)=)(?P<password>[^&\s'\"]+)",
+    re.IGNORECASE,
+)
 
 
 def hide_credentials(text: str) -> str:
@@ -25,12 +28,13 @@ def hide_credentials(text: str) -> str:
 
 
 def url_passwords(text: str) -> list[str]:
-    """Return the passwords and tokens in front of the hosts of a text's URLs.
+    """Return the passwords and tokens of a text's URLs: in front of a host, or a parameter by that name.
 
-    >>> url_passwords("https://bob:hush@host/x.git https://token@host")
-    ['hush', 'token']
+    >>> url_passwords("https://bob:hush@host/x.git https://token@host postgres://host/db?password=quiet&user=bob")
+    ['hush', 'token', 'quiet']
     """
-    return [found["password"] for found in _USER_INFORMATION.finditer(text)]
+    found = (each for pattern in (_USER_INFORMATION, _PARAMETER) for each in pattern.finditer(text))
+    return [each["password"] for each in found]
 
 
 class UserError(Exception):

@@ -253,6 +253,8 @@ _RECENT = timedelta(days=1)
 """A fair share counts the work of this period. What a user had last week is no reason to wait."""
 
 
+_MOST_WAITING = 200
+"""So many submissions of one user may wait. Each may be 64 KiB, and each reader of the queue is sent all of them."""
 _MAX_WORDS_BYTES = 1 << 16
 """The bound on the bytes of all words. It is below what any system accepts as a command."""
 _MAX_PATH_LENGTH = 4096
@@ -321,8 +323,8 @@ class QueueWorker:
     """Seconds without news after which the worker loses its submission."""
 
 
-class NameTakenError(Exception):
-    """The name of a submission belongs to another bisection."""
+class SubmissionError(Exception):
+    """A submission cannot be queued. Its name belongs to another bisection, or too many of its user wait."""
 
 
 class WorkerOrder(Enum):
@@ -341,7 +343,7 @@ class QueueJournal:
         self._sessions = sessions
 
     def submit(self, submission: Submission) -> int:
-        """Add a submission to the queue; return its number. Raises `NameTakenError`."""
+        """Add a submission to the queue; return its number. Raises `SubmissionError`."""
         name = submission.bisection
         taken = (
             select(SubmissionRow.id).where(SubmissionRow.bisection == name),
@@ -349,9 +351,15 @@ class QueueJournal:
         )
         with self._sessions.begin() as session:
             if any(session.scalar(query) is not None for query in taken):
-                raise NameTakenError(
+                raise SubmissionError(
                     f"--name {name}: expected a name of its own, found another bisection of it in the store or its "
                     "queue; take another one, or leave it out"
+                )
+            waiting = (SubmissionRow.user == submission.user, SubmissionRow.state == SubmissionState.QUEUED)
+            if (session.scalar(select(func.count(SubmissionRow.id)).where(*waiting)) or 0) >= _MOST_WAITING:
+                raise SubmissionError(
+                    f"expected at most {_MOST_WAITING} submissions of {submission.user} to wait, found as many; wait "
+                    "for one to run, or cancel one"
                 )
             row = _new_row(submission, store_now(session))
             session.add(row)

@@ -38,10 +38,10 @@ from typing_extensions import Buffer
 from ...runner.errors import UserError, reason
 from ...store.database import open_to_read
 from ...store.queue import (
-    NameTakenError,
     QueueEntry,
     QueueJournal,
     Submission,
+    SubmissionError,
     TokenJournal,
     describe_invalid_submission,
     find_entry,
@@ -128,7 +128,7 @@ class QueueWriter:
             return _refusal(str(error))
         try:
             number = QueueJournal(self.sessions).submit(submission)
-        except NameTakenError as error:
+        except SubmissionError as error:
             return _refusal(str(error))
         return QueueAnswer(HTTPStatus.CREATED, {"id": number})
 

@@ -588,10 +588,11 @@ def _real_view(path: Path, name: str, value: object) -> TensorView:
     """
     import torch
 
-    tensor = require_dense(path, value)
+    # A conjugate, or the imaginary part of one, may be a mark on memory that holds the opposite numbers.
+    tensor = require_dense(path, value).resolve_conj().resolve_neg()
     spelled = str(tensor.dtype).removeprefix("torch.")
     if tensor.is_complex():
-        parts = torch.view_as_real(tensor.resolve_conj()).movedim(-1, 0)
+        parts = torch.view_as_real(tensor).movedim(-1, 0)
         return replace(
             view_of(path, name, parts),
             converted=f"{spelled} as two parts: [0, ...] are real, [1, ...] imaginary",

@@ -270,14 +270,21 @@ class _Listing:
                 continue
             if not (contents.tensors or contents.scalars):
                 refused[file] = Refusal(found="a file without tensors")
+            names = {key: _name(file, key) for key in (*contents.tensors, *contents.scalars)}
+            if (name := next((name for name in names.values() if name in files), None)) is not None:
+                refused[file] = Refusal(
+                    found=f"{name!r}, which is also what {files[name]} holds",
+                    remedy="rename one of the files",
+                )
+                continue
+            files |= dict.fromkeys(names.values(), file)
             for key in contents.tensors:
-                tensors[_name(file, key)] = Entry(
+                tensors[names[key]] = Entry(
                     load_layout=cache(partial(opened.geometry, file, key)),
                     open=partial(opened.open, file, key),
                     is_input=path.parent.name == "in",
                 )
-            scalars |= {_name(file, key): value for key, value in contents.scalars.items()}
-            files |= {_name(file, key): file for key in (*contents.tensors, *contents.scalars)}
+            scalars |= {names[key]: value for key, value in contents.scalars.items()}
         return Source(path=self.path, tensors=tensors, scalars=scalars, flawed={}, files=files)
 
     def _read_dumps(

@@ -215,8 +215,9 @@ def _looks_secret(name: str, value: str) -> bool:
 def _parts(name: str, value: str) -> Iterator[str]:
     """Yield the parts of a value that must not be printed: lines, the password of a URL, a header's last word."""
     looks = _looks_secret(name, value)
-    whole = [*value.splitlines(), *url_passwords(value), *(value.split()[-1:] if looks else ())]
+    whole = [*value.splitlines(), *(value.split()[-1:] if looks else ())]
     yield from filter(_is_value_of_secret_name if looks else _resembles_secret, whole)
+    yield from filter(_is_value_of_secret_name, url_passwords(value))
 
 
 def _is_value_of_secret_name(text: str) -> bool:

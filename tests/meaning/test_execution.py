@@ -241,3 +241,20 @@ def test_errors_name_the_statement(statement: str, problem: str, monkeypatch: py
     with pytest.raises(MeaningError, match=problem) as caught:
         result(LOADED, statement, *STORE)
     assert caught.value.place.file == "case.py"
+
+
+def test_values_that_double_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precision_bisect.meaning.execution.MOST_BYTES", 1 << 24)
+    doubles = [f"b{i + 1} = pl.tensor.concat(b{i}, b{i})" for i in range(40)]
+    text = kernel(f"a: {tensor(16, 16)}", "b0 = a", *doubles, "return b40", role="Opaque")
+    with pytest.raises(
+        MeaningError, match="expected values of at most 16 MiB at once, and of a quarter each"
+    ):
+        Execution(program(text)).run({"a": torch.ones(16, 16)})
+
+
+def test_values_of_a_loop_are_not_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precision_bisect.meaning.execution.MOST_BYTES", 1 << 24)
+    body = "for i in pl.range(0, 50, 1):\n    b = pl.tensor.add(a, a)\n    c = pl.tensor.add(b, a)"
+    text = kernel(f"a: {tensor(1024, 512)}", body, "return a", role="Opaque")
+    Execution(program(text)).run({"a": torch.ones(1024, 512)})

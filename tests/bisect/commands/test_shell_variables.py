@@ -154,7 +154,14 @@ def test_a_resume_says_that_the_script_was_changed(repository: TestRepository, t
 
 
 @pytest.mark.parametrize(
-    "words", [("--", "./check.sh", "--token=ghp_hush1"), ("--bad-when", "regex:ghp_hush1", "--", "true")]
+    "words",
+    [
+        ("--", "./check.sh", "--token=ghp_hush1"),
+        ("--bad-when", "regex:ghp_hush1", "--", "true"),
+        ("--env", "LOGIN=ghp_hush1", "--", "true"),
+        ("--name", "ghp_hush1", "--", "true"),
+        ("-o", "ghp_hush1", "--", "true"),
+    ],
 )
 def test_a_secret_that_the_shell_put_into_a_command_is_refused_and_not_kept(
     repository: TestRepository, tmp_path: Path, words: tuple[str, ...]

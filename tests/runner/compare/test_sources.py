@@ -253,3 +253,20 @@ def test_where_one_name_is_on_both_sides_names_stand_as_they_are(tmp_path: Path)
     single, other = open_source(tmp_path / "first" / "in"), open_source(tmp_path / "second")
     assert copy_names(single, open_source(tmp_path / "second" / "out" / "y.pt")) is single
     assert list(copy_names(single, other).names()) == ["out/w"]
+
+
+def test_marks_of_opposite_and_conjugate_numbers_are_read(tmp_path: Path) -> None:
+    numbers = torch.tensor([1 + 2j, 3 - 4j])
+    torch.save(numbers.conj().imag, tmp_path / "opposite.pt")
+    torch.save(numbers.conj(), tmp_path / "conjugate.pt")
+    source = open_source(tmp_path)
+    assert source.tensors["opposite"].open().torch().tolist() == [-2, 4]
+    assert source.tensors["conjugate"].open().torch().tolist() == [[1, 3], [-2, 4]]
+
+
+def test_of_two_files_with_one_name_of_a_tensor_the_second_is_not_compared(tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(1)}, tmp_path / "s.pt")
+    torch.save(torch.zeros(1), tmp_path / "s.pt w.pt")
+    source = open_source(tmp_path)
+    assert source.tensors["s.pt w"].open().torch().tolist() == [1]
+    assert "which is also what s.pt holds" in source.refused["s.pt w.pt"].found

@@ -15,6 +15,7 @@ from precision_bisect.runner.case.case import CaseName, FrozenGolden, RunOptions
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe.judge import BadWhen, PredicateAbortError
 from precision_bisect.runner.process.run import Command, FinishedCommand, OnLine, OnLines, execute
+from precision_bisect.runner.workspace.slot import remove
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack, snapshot
@@ -424,6 +425,9 @@ def test_a_folder_deeper_than_python_calls_is_removed(small: SmallStack) -> None
     nest = "import os\nfor _ in range(1500):\n    os.mkdir('n' * 200)\n    os.chdir('n' * 200)"
     small.cases.commit("nest", {"nest.py": nest})
     with_script(small, "python3 nest.py && echo RIGHT")
-    with small.prober() as prober:
-        for _ in range(2):
-            assert small.probe(prober).judgement is Judgement.GOOD
+    try:
+        with small.prober() as prober:
+            for _ in range(2):
+                assert small.probe(prober).judgement is Judgement.GOOD
+    finally:
+        remove(small.home.slots)  # pytest itself could not

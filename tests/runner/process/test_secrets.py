@@ -17,6 +17,7 @@ SECRETS = {
     "SLACK_WEBHOOK": "https://hooks.slack.com/services/T0/B0/x1y2",
     "NPM_CONFIG__AUTH": "bnBtOnB3MQ==",
     "DATABASE": "postgres://me:s3cr3tpass@host/db",
+    "DATABASE_URL": "postgres://host/db?user=me&password=qu3ryPart&sslmode=require",
     "GIT_CONFIG_VALUE_0": "Authorization: Basic dXNlcjpwdzE=",
     "CARGO_REGISTRY_TOKEN": "cio0a1b2c3d4",
     "UNKNOWN": "zX9zX9zX9zX9zX9z",
@@ -44,7 +45,7 @@ def test_a_secret_is_replaced_by_its_name(name: str) -> None:
     assert SECRETS[name].encode() not in hidden
 
 
-@pytest.mark.parametrize("part", ["s3cr3tpass", "dXNlcjpwdzE="])
+@pytest.mark.parametrize("part", ["s3cr3tpass", "dXNlcjpwdzE=", "qu3ryPart"])
 def test_the_part_that_matters_is_hidden_alone_too(part: str) -> None:
     assert part.encode() not in Secrets(SECRETS).hide(f"login {part}".encode())
 

@@ -9,7 +9,14 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store.database import open_store
-from precision_bisect.store.queue import Board, QueueJournal, QueueWorker, Submission, WorkerOrder
+from precision_bisect.store.queue import (
+    Board,
+    QueueJournal,
+    QueueWorker,
+    Submission,
+    SubmissionError,
+    WorkerOrder,
+)
 from precision_bisect.store.tables import SubmissionRow, store_now
 from precision_bisect.store.vocabulary import SubmissionState
 
@@ -45,6 +52,17 @@ def state_of(queue: QueueJournal, number: int) -> tuple[SubmissionState, int | N
     row = queue.find(number)
     assert row is not None
     return row.state, row.exit_code
+
+
+def test_so_many_of_one_user_may_wait(queue: QueueJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precision_bisect.store.queue._MOST_WAITING", 2)
+    for name in ("one", "two"):
+        queue.submit(submission(name))
+    with pytest.raises(SubmissionError, match="expected at most 2 submissions of ada to wait, found as many"):
+        queue.submit(submission("three"))
+    queue.submit(submission("four", user="bob"))
+    assert queue.take(HERE) is not None
+    queue.submit(submission("three"))
 
 
 def test_one_is_taken_once_and_ends_with_its_exit_code(queue: QueueJournal) -> None:
