@@ -433,7 +433,11 @@ def _calls_of(statement: Statement) -> Iterator[Call]:
             for value in statement.values:
                 yield from calls(value)
         case For():
-            for value in (statement.start, statement.stop, statement.step, *statement.initial):
+            for value in (
+                *(statement.start, statement.stop, statement.step),
+                *statement.initial,
+                *statement.attributes.values(),
+            ):
                 yield from calls(value)
         case While() | If():
             yield from calls(statement.condition)

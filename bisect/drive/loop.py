@@ -192,7 +192,7 @@ class Loop:
         self._workers = workers
         self._ahead = ahead
         self._at_case: set[int] = set()
-        """The probes whose cases run now."""
+        """The numbers of the probes whose cases have begun."""
         self._built = {*built}
         self._known = [(repository, {sha: 1.0}) for repository, sha in known_culprits]
         self._together = together
@@ -343,6 +343,7 @@ class Loop:
                 each.probes[self._workers.begin(planned.request)] = planned
             case ProbeRestart(number=number, why=why):
                 planned = each.probes[number]
+                self._at_case.discard(number)
                 each.driven.record_restart(planned, f"run {planned.running.number}: {why}")
             case ProbeDelay(why=why):
                 each.driven.show_wait(why)
