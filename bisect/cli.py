@@ -247,7 +247,7 @@ def report(options: ReportOptions) -> None:
 @version_option()
 @dataclass_click(ServeOptions)
 def serve(options: ServeOptions) -> None:
-    """Show the site live, from a store that is only read but for the queue, with --work."""
+    """Serve the site from the store. The store is only read; with --work, queued bisections run too."""
     from .pages.serve import serve as serve_site
 
     sys.exit(serve_site(options))
@@ -263,7 +263,7 @@ def adapt(options: AdaptOptions) -> None:
         bisect-precision adapt REV > renames.toml
         bisect-precision --adapt renames.toml ...
 
-    Looked at are the names of Python files alone. Exit status: 0 something is proposed, 1 nothing is.
+    Only the names of Python files are compared. Exit status: 0 if a rename is proposed, 1 if none is.
     """
     from .commands import propose_renames
 
@@ -316,7 +316,8 @@ def explain(options: ExplainOptions) -> None:
 def trust(options: TrustOptions) -> None:
     """Let a stack or settings file of a checkout decide what runs.
 
-    Without FILE: each that counts in this folder without being typed. A file that changes has to be trusted again.
+    Without FILE, trust each file that counts in this folder without being typed. A file that changes has to be trusted
+    again.
     """
     from .commands import trust_files
 

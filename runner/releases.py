@@ -84,22 +84,21 @@ def release_notices(stack: Stack) -> Iterator[str]:
 def _find_releases(stack: Stack, releases: Releases, where: str) -> list[_Release]:
     """Return all releases, oldest first. Raises `UserError` where there are none, or their source cannot be read."""
     tags = None if releases.tags is None else _tags(stack, releases.tags)
-    versions, told_by = _versions(releases, tags, where)
-    versions = [version for version in versions if fnmatch.fnmatchcase(version, releases.pattern)]
+    names, source = _versions(releases, tags, where)
+    versions = [name for name in names if fnmatch.fnmatchcase(name, releases.pattern)]
+    if not versions:
+        raise UsageError(f"{where}: expected releases, found none like {releases.pattern} in {source}")
     for version in versions:
         try:
             _VERSION.validate_python(version)
         except ValidationError as error:
             raise UsageError(
-                f"{where}: expected names of letters, digits and . _ + -, found {version!r} in {told_by}"
+                f"{where}: expected names of letters, digits and . _ + -, found {version!r} in {source}"
             ) from error
     if len(set(versions)) < len(versions):
         twice = next(version for version in versions if versions.count(version) > 1)
-        raise UsageError(f"{where}: expected each release once, found {twice} twice in {told_by}")
-    made_from = {} if tags is None else tags
-    if not versions:
-        raise UsageError(f"{where}: expected releases, found none like {releases.pattern} in {told_by}")
-    without = [version for version in versions if tags is not None and version not in made_from]
+        raise UsageError(f"{where}: expected each release once, found {twice} twice in {source}")
+    without = [version for version in versions if tags is not None and version not in tags]
     if without:
         raise UsageError(
             f"{where}: expected a tag of {releases.tags} for each release, found none named {without[0]}; fetch the "
@@ -109,7 +108,7 @@ def _find_releases(stack: Stack, releases: Releases, where: str) -> list[_Releas
         _Release(
             version=version,
             folder=None if releases.folder is None else str(releases.folder / version),
-            source=made_from.get(version),
+            source=None if tags is None else tags.get(version),
         )
         for version in versions
     ]
@@ -126,9 +125,8 @@ def _versions(releases: Releases, tags: Mapping[str, str] | None, where: str) ->
             raise UsageError(
                 f"{where}.folder {releases.folder}: expected a folder with a folder for each release: {reason(error)}"
             ) from error
-        return sorted((name for name in unpacked if not name.startswith(".")), key=_release_order), str(
-            releases.folder
-        )
+        names = sorted((name for name in unpacked if not name.startswith(".")), key=_release_order)
+        return names, str(releases.folder)
     if releases.command:
         return _run_version_command(releases.command, where), "what its command printed"
     return sorted(tags or (), key=_release_order), f"the tags of {releases.tags}"

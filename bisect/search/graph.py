@@ -116,7 +116,8 @@ class AncestorSums:
     Structure for Dynamic Trees, 1983.) A chain is summed at once, and the chains by depth.
 
     order: commits chain by chain, the chains of a depth together.
-    depths: ends of the depths in `order`.
+    depths: for each depth, its slice of the chains, and its slice of `order`.
+    lengths: the number of commits of each chain.
     places, chains: for each commit its place in `order`, and its chain.
     heads: for each chain the place of its first commit in `order`; above: the place that it goes on from, or -1.
     Merge `merges[i]` brings in `brought[starts[i]:starts[i + 1]]`; merges that bring in nothing are left out.

@@ -116,12 +116,12 @@ def case_command(
     missing: list[str] = []
     for spellings, shim_option, value in _requested_options(stack, options):
         spelling = next((s for s in spellings if s in offered), None)
-        target, word = (own, spelling) if spelling is not None else (shim, shim_option)
-        if spelling is None and not stack.case.harness:
-            missing.append(shim_option)
+        if spelling is not None:
+            own.extend((spelling, *value))
+        elif stack.case.harness:
+            shim.extend((shim_option, *value))
         else:
-            assert word is not None
-            target.extend((word, *value))
+            missing.append(shim_option)
     script = [values["case"]]
     if stack.case.harness:
         before = [
@@ -141,7 +141,7 @@ def case_command(
 def predecessors(stack: Stack) -> tuple[CaseName, ...]:
     """Return the scripts that run before the case, in its process.
 
-    Raises `UsageError` where one is no script of the case repository.
+    Raises `UsageError` where one is not a script of the case repository.
     """
     return tuple(CaseName.parse(text, stack, option="--after") for text in stack.case.after)
 
