@@ -64,6 +64,8 @@ _LONGEST_COMPLAINT = 300
 _NO_MATCH = 1
 """`git grep` and `git config` end with this exit code where nothing matches."""
 _FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
+_LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
+"""A commit may name any date. A later one counts as the last day that Python has, and one before 1970 as its first."""
 _NOT_FOUND = 127
 """`env` ends with this exit code where there is no git."""
 _FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
@@ -229,7 +231,9 @@ class GitRepository:
             source.seek(0)
             # A negotiation would report that the commits are here, and the other side would conclude that their objects
             # are too.
-            self._execute("-c", "fetch.negotiationAlgorithm=noop", "fetch", *options, url, source=source)
+            self._execute(
+                "-c", "fetch.negotiationAlgorithm=noop", "fetch", *options, "--", url, source=source
+            )
 
     def _output(self, *arguments: str) -> str:
         return self._execute(*arguments).decode("utf-8", "surrogateescape")
@@ -645,7 +649,7 @@ def _parse_commit(record: str) -> Commit:
         parents=tuple(parents.split()),
         author=author,
         email=email,
-        date=datetime.fromtimestamp(int(seconds), UTC),
+        date=datetime.fromtimestamp(min(max(int(seconds), 0), _LATEST), UTC),
         subject=subject,
         changes=tuple(changes),
     )

@@ -50,7 +50,7 @@ unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
 check_out() {
     git clone --quiet --shared --no-checkout "$1" "$2"
     git -C "$2" cat-file -e "$3^{commit}" 2> /dev/null ||
-        git -C "$2" fetch --quiet --no-tags "$(git -C "$1" remote get-url origin)" "$3"
+        git -C "$2" fetch --quiet --no-tags -- "$(git -C "$1" remote get-url origin)" "$3"
     git -C "$2" checkout --quiet --detach "$3"
 }
 """

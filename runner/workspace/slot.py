@@ -215,9 +215,13 @@ class Worktree:
     def check_out(self, sha: str, *, kept: Sequence[str] = ()) -> None:
         """Check out a commit, and remove all other files except the gitignore patterns `kept`. Raises `GitError`."""
         # Nobody else works here, so a lock was left by a git that was killed.
-        for lock in (self._administration() or self.path).glob("*.lock"):
+        administration = self._administration() or self.path
+        for lock in administration.glob("*.lock"):
             lock.unlink()
         worktree = GitRepository(self.path)
+        # A run may have marked files that git then leaves as they are: `S`, and small letters.
+        if any(line[0] == "S" or line[0].islower() for line in worktree.run("ls-files", "-v").splitlines()):
+            (administration / "index").unlink()
         worktree.run("checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules", sha)
         # A single `-f` would leave repositories that a build has cloned.
         worktree.run("clean", "-xffd", "--quiet", *(f"--exclude={path}" for path in kept))
@@ -819,7 +823,7 @@ class Workspace:
                 self._missing[repository, sha] = "it has no remote named origin"
             else:
                 try:
-                    clone.run("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", url, sha)
+                    clone.run("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--", url, sha)
                 except GitError as error:
                     self._missing[repository, sha] = str(error)
                 else:

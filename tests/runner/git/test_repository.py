@@ -75,6 +75,18 @@ def test_a_checkout_whose_path_has_a_newline_is_refused(tmp_path: Path) -> None:
         GitRepository.open_root(made.path, name="clone")
 
 
+@pytest.mark.parametrize(("seconds", "year"), [("99999999999999", 9999), ("0", 1970)])
+def test_a_date_that_no_calendar_has(repository: TestRepository, seconds: str, year: int) -> None:
+    good = repository.commit("one", {"a": "1"})
+    raw = f"tree {repository.git('rev-parse', 'HEAD^{tree}')}\nparent {good}\n"
+    raw += f"author A <a@b> {seconds} +0000\ncommitter A <a@b> {seconds} +0000\n\nodd\n"
+    file = repository.path / "raw"
+    file.write_text(raw)
+    odd = repository.git("hash-object", "-t", "commit", "-w", str(file))
+    (commit,) = GitRepository(repository.path).commits(good=good, bad=odd)
+    assert commit.date.year == year
+
+
 def test_words_that_stand_by_themselves_in_any_file_of_a_commit_are_told(repository: TestRepository) -> None:
     first = repository.commit("first", {"sub/a.sh": "echo $DEPTH ${LEVEL_}x", "b": "DEPTHS"})
     second = repository.commit("second", {"sub/a.sh": None, "c": "a\0WIDTH", "d": "-e LEVEL_"})

@@ -431,3 +431,19 @@ def test_a_folder_deeper_than_python_calls_is_removed(small: SmallStack) -> None
                 assert small.probe(prober).judgement is Judgement.GOOD
     finally:
         remove(small.home.slots)  # pytest itself could not
+
+
+@pytest.mark.parametrize("mark", ["--skip-worktree", "--assume-unchanged"])
+def test_files_that_a_run_tells_git_to_overlook_are_those_of_the_next_commit(
+    small: SmallStack, mark: str
+) -> None:
+    bad = small.tool.commit("bad", {"tool.txt": "bad\n"})
+    hide = f"cd {{tool}} && git update-index {mark} tool.txt && echo bad > tool.txt; echo RIGHT"
+    small.case = {"command": ["sh", "-c", hide]}
+    with small.prober() as prober:
+        small.probe(prober, chosen={"tool": bad})
+    small.case = {}
+    good = small.tool.git("rev-parse", "HEAD~")
+    with small.prober() as prober:
+        assert small.probe(prober, chosen={"tool": good}).judgement is Judgement.GOOD
+        assert small.probe(prober, chosen={"tool": bad}).judgement is Judgement.BAD

@@ -125,6 +125,14 @@ def test_no_program_that_the_settings_name_for_a_fetch_is_run(
     assert not witness.exists()
 
 
+def test_an_address_that_reads_as_an_option_is_none(origin: TestRepository, home: Home, tmp_path: Path) -> None:
+    path = clone(origin, "--filter=blob:none", "--no-checkout")
+    witness = tmp_path / "witness"
+    git(path, "config", "remote.origin.url", f"--upload-pack=touch {witness};:")
+    search(path, home, code=1)
+    assert not witness.exists()
+
+
 def test_no_password_of_a_remote_that_lacks_objects_is_kept(origin: TestRepository, home: Home) -> None:
     path = clone(origin, "--filter=blob:none", "--no-checkout")
     subprocess.run(
