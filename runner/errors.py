@@ -1,40 +1,6 @@
 """The errors that end a command. Each message is one line for the person who has to act on it."""
 
-import re
-
-_USER_INFORMATION = re.compile(r"(?P<scheme>\w*)://(?:(?P<user>[^/\s:@]*):)?(?P<password>[^/\s@]+)@")
-_PARAMETER = re.compile(
-    r"(?P<name>[?&](?:\w*(?:pass|secret|token|api_?key)\w*|pwd|key|sig|signature)=)(?P<password>[^&\s'\"]+)",
-    re.IGNORECASE,
-)
-
-
-def hide_credentials(text: str) -> str:
-    """Return a text without the passwords and tokens of its URLs. Reports and pages repeat errors and notes.
-
-    Libraries name an address once more without its scheme, so a password that was found goes wherever a host follows.
-
-    >>> hide_credentials("https://bob:hush@host/x.git and ssh://git@host/x.git")
-    'https://bob:***@host/x.git and ssh://git@host/x.git'
-    >>> hide_credentials("tls://bob:hush@host: expected an answer, found none of bob:hush@host")
-    'tls://bob:***@host: expected an answer, found none of bob:***@host'
-    >>> hide_credentials("postgresql://host/store?user=bob&password=hush")
-    'postgresql://host/store?user=bob&password=***'
-    """
-    for found in [*_USER_INFORMATION.finditer(text)]:
-        if found["user"] is not None or found["scheme"] != "ssh":
-            text = text.replace(f"{found['password']}@", "***@")
-    return _PARAMETER.sub(r"\g<name>***", text)
-
-
-def url_passwords(text: str) -> list[str]:
-    """Return the passwords and tokens of a text's URLs: in front of a host, or a parameter by that name.
-
-    >>> url_passwords("https://bob:hush@host/x.git https://token@host postgres://host/db?password=quiet&user=bob")
-    ['hush', 'token', 'quiet']
-    """
-    found = (each for pattern in (_USER_INFORMATION, _PARAMETER) for each in pattern.finditer(text))
-    return [each["password"] for each in found]
+from ..store.vocabulary import hide_credentials
 
 
 class UserError(Exception):

@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from .durable_files import is_writable, make_folder, nearest_existing, replace_file
 from .tables import Base  # with the tables of nights and bisections beside it
+from .vocabulary import hide_credentials
 
 _TABLE = "alembic_version"
 
@@ -60,6 +61,9 @@ _OPEN_FILE_KEY = "opened"
 
 class StoreError(Exception):
     """The store cannot be opened or written. The message says what was expected, found, where, and what to do."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(hide_credentials(message))
 
 
 class OlderSchemaError(StoreError):

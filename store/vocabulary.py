@@ -5,6 +5,7 @@ bisection, its probes and a night's cases, as they stand in the store. The funct
 """
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -496,3 +497,42 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+_USER_INFORMATION = re.compile(r"(?P<scheme>\w*)://(?:(?P<user>[^/\s:@]*):)?(?P<password>[^/\s]+)@")
+_LOGIN = re.compile(r"(?P<user>\b\w+):(?P<password>[^/\s@:'\"]{6,})@(?=[\w\[])")
+"""This is an address that lacks its slashes. A shorter word before `@` is more likely a path and a revision."""
+_PARAMETER = re.compile(
+    r"(?P<name>[?&](?:\w*(?:pass|secret|token|api_?key)\w*|pwd|key|sig|signature)=)(?P<password>[^&\s'\"]+)",
+    re.IGNORECASE,
+)
+
+
+def hide_credentials(text: str) -> str:
+    """Return a text without the passwords and tokens of its URLs. Reports and pages repeat errors and notes.
+
+    Libraries name an address once more without its scheme, so a password that was found goes wherever a host follows.
+
+    >>> hide_credentials("https://bob:hush@host/x.git and ssh://git@host/x.git")
+    'https://bob:***@host/x.git and ssh://git@host/x.git'
+    >>> hide_credentials("tls://bob:hush@host: expected an answer, found none of bob:hush@host")
+    'tls://bob:***@host: expected an answer, found none of bob:***@host'
+    >>> hide_credentials("postgresql://host/store?user=bob&password=hush")
+    'postgresql://host/store?user=bob&password=***'
+    >>> hide_credentials("found 'postgres:bob:hushhush@host', found postgresql://bob:hu@sh@host/store")
+    "found 'postgres:bob:***@host', found postgresql://bob:***@host/store"
+    """
+    for found in [*_USER_INFORMATION.finditer(text)]:
+        if found["user"] is not None or found["scheme"] != "ssh":
+            text = text.replace(f"{found['password']}@", "***@")
+    return _LOGIN.sub(r"\g<user>:***@", _PARAMETER.sub(r"\g<name>***", text))
+
+
+def url_passwords(text: str) -> list[str]:
+    """Return the passwords and tokens of a text's URLs: in front of a host, or a parameter by that name.
+
+    >>> url_passwords("https://bob:hush@host/x.git https://token@host postgres://host/db?password=quiet&user=bob")
+    ['hush', 'token', 'quiet']
+    """
+    found = (each for pattern in (_USER_INFORMATION, _PARAMETER) for each in pattern.finditer(text))
+    return [each["password"] for each in found]

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from ..errors import UserError, hide_credentials
+from ...store.vocabulary import hide_credentials
+from ..errors import UserError
 from ..process.run import Interrupt
 from ..workspace.home import Home, user_home
 from .farm import EngineEvent, LostWorkerError, MissingContents, TaskActivity, TaskBegin, TaskEnd

@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from ..errors import UserError, hide_credentials, reason
+from ...store.vocabulary import hide_credentials
+from ..errors import UserError, reason
 from ..process.run import Interrupt
 from ..workspace.home import Home, user_home
 from .farm import (

@@ -113,9 +113,7 @@ class Builder:
             outputs = [slot.directory / output for output in step.outputs]
             if slot.built_key(name) == key and all(output.exists() for output in outputs):
                 continue
-            if any(
-                find_link(output, slot.directory) is not None for output in outputs
-            ):  # an earlier step made it
+            if _lie_behind_link(outputs, slot):  # An earlier step made it.
                 return _missing_outputs_failure(name, outputs, 0.0)
             on_step(name)
             slot.forget(name)
@@ -130,9 +128,7 @@ class Builder:
                         return failure
                     step_seconds[name] = failure
                     missing = [
-                        output
-                        for output in outputs
-                        if not output.exists() or find_link(output, slot.directory) is not None
+                        each for each in outputs if not each.exists() or _lie_behind_link([each], slot)
                     ]
                     if missing:
                         return _missing_outputs_failure(name, missing, failure)
@@ -226,6 +222,10 @@ class _Output:
 
     def lines(self) -> list[tuple[int, str]]:
         return self.head + self.tail[-_KEPT_OUTPUT:]
+
+
+def _lie_behind_link(outputs: list[Path], slot: Slot) -> bool:
+    return any(find_link(output, slot.directory) is not None for output in outputs)
 
 
 def _missing_outputs_failure(name: str, missing: list[Path], seconds: float) -> FailedBuild:

@@ -30,7 +30,8 @@ from typing import IO, Protocol
 from filelock import FileLock, Timeout
 
 from ...store.durable_files import open_private
-from ..errors import UserError, url_passwords
+from ...store.vocabulary import url_passwords
+from ..errors import UserError
 from ..verdict.classify import Ending
 from ..workspace.slot import ProcessLock
 

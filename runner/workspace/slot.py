@@ -31,8 +31,8 @@ from typing import cast
 from filelock import FileLock, Timeout
 
 from ...store.durable_files import sync_tree, write_whole
-from ...store.vocabulary import plural
-from ..errors import UserError, hide_credentials
+from ...store.vocabulary import hide_credentials, plural
+from ..errors import UserError
 from ..git import GITLINK, GitError, GitRepository, shallow_boundary
 from ..overlays import apply_overlay, apply_patch, list_patches
 from ..pins import MissingSubmoduleError, PinReader, is_initialized, list_submodules, module_stores

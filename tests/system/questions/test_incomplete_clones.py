@@ -125,7 +125,9 @@ def test_no_program_that_the_settings_name_for_a_fetch_is_run(
     assert not witness.exists()
 
 
-def test_an_address_that_reads_as_an_option_is_none(origin: TestRepository, home: Home, tmp_path: Path) -> None:
+def test_an_address_that_reads_as_an_option_is_none(
+    origin: TestRepository, home: Home, tmp_path: Path
+) -> None:
     path = clone(origin, "--filter=blob:none", "--no-checkout")
     witness = tmp_path / "witness"
     git(path, "config", "remote.origin.url", f"--upload-pack=touch {witness};:")
