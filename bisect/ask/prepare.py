@@ -256,7 +256,7 @@ def _parse_cherry_pick(text: str, stack: Stack, repository: str, git: GitReposit
     if len(picked.parents) != 1:
         raise UsageError(
             f"{option}: expected a commit with one parent, found {len(picked.parents)} parents; pick "
-            "the commits of the merge"
+            "single commits instead"
         )
     pins = {path for pin in stack.pins.values() if pin.holder == repository for path in pin.paths}
     moved = sorted(pins.intersection(picked.files))
@@ -457,13 +457,8 @@ def _make_request(
     skips = resolve_skips(question.skip, repository)
     picks = parse_cherry_picks(question.cherry_picks, stack, searched, repository)
     patches = cherry_pick_ids(question.cherry_picks, picks)
-    revisions = {
-        "--good": ends.named,
-        "--bad": ends.named,
-        "--skip": skips,
-        "--cherry-pick": patches,
-        "--overlay": overlaid,
-    }
+    ends_named = {"--good": ends.named, "--bad": ends.named}
+    revisions = {**ends_named, "--skip": skips, "--cherry-pick": patches, "--overlay": overlaid}
     return BisectRequest(
         stack=stack,
         repository=searched,
