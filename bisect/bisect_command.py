@@ -436,7 +436,7 @@ def _bisect(options: BisectOptions, start: SlowStart) -> int:
     if options.interactive:
         check_person(jobs=options.jobs, backend=options.backend)
     with time_limit(options.seconds_left):
-        plan = prepare(question_of(options), home, step=start.step, runs=not options.dry_run)
+        plan = prepare(question_of(options), home, step=start.step, run_programs=not options.dry_run)
     check_interrupt()
     if options.dry_run:
         check_place(plan.request.output)

@@ -134,11 +134,11 @@ class Ended:
 def drive(watched: Watched, *, most_runs: int = MOST_RUNS, timings: Timings | None = None) -> Ended:
     """The product's loop and bisection, to their end or until so many runs were made."""
 
-    def permit() -> None:
+    def check_budget() -> None:
         if len(watched.started) >= most_runs:
             raise BudgetSpentError(f"{most_runs} runs were made")
 
-    task = SimulatedTask(simulated=watched, on_permit=permit, timings=timings)
+    task = SimulatedTask(simulated=watched, on_check_budget=check_budget, timings=timings)
     crash = ""
     try:
         Loop(watched.workers).run([task])

@@ -1,7 +1,7 @@
-"""Checks a question against the checkouts, before anything is written, and makes a plan of it.
+"""Checks a question against the checkouts, and turns it into a plan, before anything is built.
 
-`prepare` goes through all steps in order. It resolves the ends, overlays, renames and cherry-picks, loads the range,
-and collects what the user should know. What is wrong with a question is said here, before anything is built.
+`prepare` does all steps in order. It resolves the ends, overlays, renames and cherry-picks, and loads the range. It
+collects notices for the user, and raises an error that says what is wrong with the question.
 """
 
 import secrets
@@ -60,30 +60,30 @@ _LFS_ATTRIBUTE = "filter=lfs"
 
 
 def resolve_runtime_dir(question: Question, searched: str) -> Path | None:
-    """Return the build directory to freeze.
+    """Return the build directory that every run uses, or None if the question names none.
 
-    Raises `UsageError` where no case takes a build directory, or where it would leave nothing to search.
+    Raises `UsageError` where no case takes a build directory, or where it replaces what `searched` would build.
     """
     if question.runtime_dir is None:
         return None
     case = question.stack.case
     takes_one = bool(case.flags.runtime_dir) if question.case is not None else case.scene_tests
     if not (case.harness or takes_one):
-        alone = "; leave --case out: the build directory is the case" if case.scene_tests else ""
+        hint = "; leave --case out: the build directory is the case" if case.scene_tests else ""
         raise UsageError(
             f"--runtime-dir {question.runtime_dir}: expected a case that takes a build directory "
-            f"(case.flags.runtime_dir in the stack file), found none in stack {question.stack.name}{alone}"
+            f"(case.flags.runtime_dir in the stack file), found none in stack {question.stack.name}{hint}"
         )
     if searched == question.stack.searched and not case.scene_tests:
         raise UsageError(
-            f"--runtime-dir {question.runtime_dir}: expected --repo with another repository than {searched}, whose "
-            "work the build directory replaces"
+            f"--runtime-dir {question.runtime_dir}: expected --repo to name a repository other than {searched}, "
+            f"because the build directory replaces what {searched} would build"
         )
     return check_runtime_dir(question.runtime_dir)
 
 
-def check_lists_releases(stack: Stack) -> None:
-    """Raises `UsageError` where a program has to be run to know which releases there are."""
+def check_no_release_command(stack: Stack) -> None:
+    """Raise `UsageError` if a command of the stack has to run to list the releases of a repository."""
     for name, repository in stack.repositories.items():
         if repository.releases is not None and repository.releases.command:
             raise UsageError(
@@ -93,14 +93,14 @@ def check_lists_releases(stack: Stack) -> None:
 
 
 def check_histories(workspace: Workspace, *, searched: str) -> None:
-    """Raises `UserError` where a repository that a pin may lead into is a shallow clone.
+    """Raise `UserError` if a repository whose pin may be searched is a shallow clone.
 
-    Without the whole history it is unknown where two lines of it diverged. The searched repository is not checked,
+    Without the whole history it is unknown where two branches diverged. The searched repository is not checked,
     because the commits between its ends are enough.
     """
     stack = workspace.stack
-    looked_into = {stack.revision_key(name) for name, pin in stack.pins.items() if pin.search} - {searched}
-    for name in sorted(looked_into & workspace.repositories.keys()):
+    searchable = {stack.revision_key(name) for name, pin in stack.pins.items() if pin.search} - {searched}
+    for name in sorted(searchable & workspace.repositories.keys()):
         repository = workspace.repositories[name]
         if repository.boundary:
             raise UserError(
@@ -109,56 +109,62 @@ def check_histories(workspace: Workspace, *, searched: str) -> None:
             )
 
 
-def fetch_partial(workspace: Workspace, searched: str, *, good: str | None, bad: str) -> list[str]:
-    """Fetch the objects of the commits between the ends that a partial clone lacks.
+def fetch_missing_objects(workspace: Workspace, searched: str, *, good: str | None, bad: str) -> list[str]:
+    """Fetch the objects that a partial clone lacks for the commits between the ends.
 
-    Return a sentence on what was fetched, and one on what could not be. Objects of other repositories are fetched when
-    these are checked out.
+    Return one sentence on the fetched objects, and one on the objects that could not be fetched. Objects of other
+    repositories are fetched when those are checked out.
     """
     checkout = workspace.repositories[searched]
     if checkout.promisor is None:
         return []
-    asked = [("--no-walk", bad)] if good is None else [("--no-walk", good, bad), (f"{good}...{bad}",)]
-    found = [workspace.fetch_missing(searched, *revisions) for revisions in asked]
-    fetched, missing = sum(each.fetched for each in found), {sha for each in found for sha in each.missing}
+    selections = [("--no-walk", bad)] if good is None else [("--no-walk", good, bad), (f"{good}...{bad}",)]
+    found = [workspace.fetch_missing(searched, *revisions) for revisions in selections]
+    fetched = sum(each.fetched for each in found)
+    missing = {sha for each in found for sha in each.missing}
     notices: list[str] = []
     if fetched:
         notices.append(
-            f"{checkout.path} is a partial clone: {plural(fetched, 'object')} of the range, which it had not, were "
-            f"fetched from {checkout.promisor} for the runs; the checkout is left as it is"
+            f"{checkout.path} is a partial clone: {plural(fetched, 'object')} of the range were missing and "
+            f"were fetched from {checkout.promisor} for the runs; the checkout is unchanged"
         )
     if missing:
-        why = next(each.reason for each in found if each.missing)
+        reason = next(each.reason for each in found if each.missing)
         notices.append(
-            f"{checkout.path} lacks {plural(len(missing), 'object')} of the range, and {why}: a commit that needs one "
-            "is skipped"
+            f"{checkout.path} lacks {plural(len(missing), 'object')} of the range, and {reason}: a commit that "
+            "needs one is skipped"
         )
     return notices
 
 
 def content_notices(workspace: Workspace, searched: str, bad: str) -> Iterator[str]:
-    """Yield one sentence for each thing that a person's git may show and runs do not see."""
+    """Yield one sentence for each difference between what the user's git shows and what runs see."""
     for repository in workspace.repositories.values():
         if repository.has_other_history:
             yield (
-                f"{repository.path} has grafts or replace refs, which are not followed: a commit is the one that its "
-                "id names"
+                f"{repository.path} has grafts or replace refs, which are not followed: runs use the commits "
+                "without them"
             )
     clone, path = workspace.clones[searched], workspace.repositories[searched].path
     if _LFS_ATTRIBUTE in (clone.read_text(bad, ".gitattributes") or "") and not clone.has_lfs:
-        yield f"{path} has files in Git LFS, which git is not set up for: runs see their pointers; run: git lfs install"
+        yield f"{path} has files in Git LFS, but git is not set up for it: runs see only pointers; run: git lfs install"
 
 
 def check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:
     """Return a sentence for each checkout with uncommitted changes, because only commits are tested.
 
-    Raises `UserError` where the changed file is the case itself.
+    Raises `UserError` where the case, or a case that runs before it, has uncommitted changes. Raises `UsageError`
+    where an end has no such case.
     """
     notices: list[str] = []
     for name, repository in workspace.repositories.items():
-        on_disk = [over for over in request.stack.repositories[name].overlays if over.revision is None]
+        on_disk = [
+            overlay for overlay in request.stack.repositories[name].overlays if overlay.revision is None
+        ]
         changed = [
-            path for path in repository.changed_files() if not any(over.covers(path) for over in on_disk)
+            path
+            for path in repository.changed_files()
+            if not any(overlay.covers(path) for overlay in on_disk)
         ]
         if not changed:
             continue
@@ -180,39 +186,42 @@ def check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:
 
 
 def rename_notices(request: BisectRequest, workspace: Workspace) -> Iterator[str]:
-    """Yield sentences for each rename, with the files that it changes at the ends."""
+    """Yield sentences on each rename, with the files that it changes at the ends."""
     stack, (_, revisions) = request.stack, content_and_revisions(request, workspace)
-    ends = {
+    revisions_by_end = {
         end: revisions.complete({**request.frozen, request.repository: sha})
         for end, sha in request.ends.items()
     }
     for rename in stack.renames:
         subject = workspace.repositories[rename.repository].commit(rename.commit).subject
-        adapted = {end: [*adapted_files(workspace.clones, stack, rename, held)] for end, held in ends.items()}
+        adapted = {
+            end: [*adapted_files(workspace.clones, stack, rename, at_end)]
+            for end, at_end in revisions_by_end.items()
+        }
         yield from describe_rename(rename, subject, adapted)
 
 
 def _check_case_exists(case: CaseName, request: BisectRequest, workspace: Workspace, *, option: str) -> None:
-    """Raises `UsageError` where an end has no such case, because no run of that end could be judged."""
+    """Raise `UsageError` if an end has no such case, because no run of that end could be judged."""
     name = request.stack.case.repository
-    named = request.ends
+    shas = request.ends
     if name != request.repository:
-        named = {name: request.fixed[name]} if name in request.fixed else {}
+        shas = {name: request.fixed[name]} if name in request.fixed else {}
     clone, overlays = workspace.clones[name], request.stack.repositories[name].overlays
     has = {
-        sha: read_effective_text(clone, overlays, sha, str(case.path)) is not None for sha in named.values()
+        sha: read_effective_text(clone, overlays, sha, str(case.path)) is not None for sha in shas.values()
     }
-    lacking = next((end for end, sha in named.items() if not has[sha]), None)
+    lacking = next((end for end, sha in shas.items() if not has[sha]), None)
     if lacking is None:
         return
-    sha, other = named[lacking], next((sha for sha, is_there in has.items() if is_there), None)
+    sha, other = shas[lacking], next((sha for sha, is_there in has.items() if is_there), None)
     if other is not None:
         overlay = overlay_option(clone, case.path, request.range.old, request.range.new, other)
-        mend = "name another end" if overlay is None else f"lay it over every commit with {overlay}"
+        remedy = "name another end" if overlay is None else f"lay it over every commit with {overlay}"
         raise UsageError(
-            f"{option} {case.path}: expected it at both ends, found none at {lacking} {sha[:12]}; {mend}"
+            f"{option} {case.path}: expected it at both ends, found none at {lacking} {sha[:12]}; {remedy}"
         )
-    sha = [*named.values()][-1]  # the newest end also has files that were added since
+    sha = [*shas.values()][-1]  # the newest end also has files that were added since
     raise UsageError(
         f"{option} {case.path}: expected a file of {workspace.repositories[name].path} at {sha[:12]}, found none"
         f"{suggest_file(clone, sha, case.path)}"
@@ -227,19 +236,17 @@ def parse_cherry_picks(
 
 
 def cherry_pick_ids(texts: tuple[str, ...], picks: tuple[CherryPick, ...]) -> dict[str, str]:
-    """Return each `REV@A..B` with the commit ids that it stands for."""
+    """Return each `REV@A..B` option with its names replaced by commit ids."""
     return {text: f"{pick.commit}@{pick.old}..{pick.new}" for text, pick in zip(texts, picks, strict=True)}
 
 
 def _parse_cherry_pick(text: str, stack: Stack, repository: str, git: GitRepository) -> CherryPick:
-    """Return the parsed value `REV@A..B` of --cherry-pick. Raises `UsageError`."""
+    """Parse a value `REV@A..B` of --cherry-pick. Raises `UsageError`."""
     option = f"--cherry-pick {text}"
-    revision, _, stretch = text.rpartition("@")
-    old, dots, new = stretch.partition("..")
+    revision, _, commit_range = text.rpartition("@")
+    old, dots, new = commit_range.partition("..")
     if not (revision and old and dots and new):
-        raise UsageError(
-            f"{option}: expected REV@A..B: the change of REV is made on top of the commits of A..B"
-        )
+        raise UsageError(f"{option}: expected REV@A..B: REV is picked on top of each commit of A..B")
     pick = CherryPick(
         commit=git.resolve(revision, option=option),
         old=git.resolve(old, option=option),
@@ -248,7 +255,8 @@ def _parse_cherry_pick(text: str, stack: Stack, repository: str, git: GitReposit
     picked = git.commit(pick.commit)
     if len(picked.parents) != 1:
         raise UsageError(
-            f"{option}: expected a commit with one parent, found {len(picked.parents)}: pick its parts"
+            f"{option}: expected a commit with one parent, found {len(picked.parents)} parents; pick "
+            "single commits instead"
         )
     pins = {path for pin in stack.pins.values() if pin.holder == repository for path in pin.paths}
     moved = sorted(pins.intersection(picked.files))
@@ -257,17 +265,17 @@ def _parse_cherry_pick(text: str, stack: Stack, repository: str, git: GitReposit
             f"{option}: expected a commit that moves no pin, found {moved[0]} in it; hold the pin with --freeze"
         )
     if not git.run("rev-list", "--max-count=1", f"{pick.old}..{pick.new}", "--"):
-        raise UsageError(f"{option}: expected commits in {old}..{new}, found none: the older end comes first")
+        raise UsageError(f"{option}: expected commits in {old}..{new}, found none; name the older end first")
     if git.is_ancestor(pick.commit, pick.new):
         raise UsageError(
-            f"{option}: expected commits without the change of {revision}, found {new} to follow it"
+            f"{option}: expected commits that lack the change of {revision}, found {new}, which contains it"
         )
     return pick
 
 
 @dataclass(frozen=True, kw_only=True)
 class _PlanInputs:
-    """What the question names, each part checked: the stack as it will be used, names, and folders of data."""
+    """The checked parts of a question. `prepare` replaces `stack` as overlays, renames and pins are added to it."""
 
     stack: Stack
     repository: str
@@ -277,44 +285,47 @@ class _PlanInputs:
 
 
 def prepare(
-    question: Question, home: Home, *, step: Callable[[str], None] = lambda _: None, runs: bool = True
+    question: Question, home: Home, *, step: Callable[[str], None] = lambda _: None, run_programs: bool = True
 ) -> Plan:
-    """Check a question against the checkouts, without writing anything but the home's key. Raises `UserError`.
+    """Check a question against the checkouts, and make a plan. Raises `UserError`.
 
-    `step` is called with what begins next. Without `runs`, no program that the stack names is started, and nothing is
-    written.
+    step: is called with the name of each step as it begins. run_programs: whether programs that the stack names may
+    run. If not, only git runs.
+
+    No checkout is changed. The home gets private clones, fetched objects and the histories of releases. If programs may
+    run, it also gets the key that hides the values of variables.
     """
     step("reading the checkouts")
-    given = _check_inputs(question)
-    if not runs:
-        check_lists_releases(given.stack)
-    given = replace(given, stack=add_releases(given.stack, home.releases))
-    workspace = Workspace(given.stack, home)
-    given, overlaid = _apply_overlays(question, given, workspace)
-    given = replace(given, stack=add_renames(given.stack, question.adapt, workspace.repositories))
-    check_histories(workspace, searched=given.repository)
-    ends = find_ends(question, workspace.repositories[given.repository])
-    step("fetching what a partial clone has not")
+    inputs = _check_inputs(question)
+    if not run_programs:
+        check_no_release_command(inputs.stack)
+    inputs = replace(inputs, stack=add_releases(inputs.stack, home.releases))
+    workspace = Workspace(inputs.stack, home)
+    inputs, overlaid = _apply_overlays(question, inputs, workspace)
+    inputs = replace(inputs, stack=add_renames(inputs.stack, question.adapt, workspace.repositories))
+    check_histories(workspace, searched=inputs.repository)
+    ends = find_ends(question, workspace.repositories[inputs.repository])
+    step("fetching the objects that a partial clone lacks")
     good = ends.good if question.good else None
-    completed = fetch_partial(workspace, given.repository, good=good, bad=ends.bad)
+    fetch_notices = fetch_missing_objects(workspace, inputs.repository, good=good, bad=ends.bad)
     step("reading the commits between the ends")
-    history = _read_history(question, ends, workspace.clones[given.repository]) if question.good else []
-    stack, unfollowed = _pin_submodules(question, given, ends, workspace, history)
-    given, workspace = replace(given, stack=stack), Workspace(stack, home)
-    overlays = given.stack.repositories[given.repository].overlays
-    told_of_command = check_command(question, ends, workspace.repositories[given.repository], overlays)
+    history = _read_history(question, ends, workspace.clones[inputs.repository]) if question.good else []
+    stack, submodule_notices = _pin_submodules(question, inputs, ends, workspace, history)
+    inputs, workspace = replace(inputs, stack=stack), Workspace(stack, home)
+    overlays = inputs.stack.repositories[inputs.repository].overlays
+    command_notices = check_command(question, ends, workspace.repositories[inputs.repository], overlays)
     name = question.name or f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    request = _make_request(question, given, workspace, ends=ends, overlaid=overlaid, name=name, home=home)
+    request = _make_request(question, inputs, workspace, ends=ends, overlaid=overlaid, name=name, home=home)
     loaded = _load_range(request, workspace, history)
-    if runs:
+    if run_programs:
         request = request.model_copy(update={"inherited": find_variables(request, workspace, home)})
     replayed = [question.replayed.notice] if question.replayed else []
     notices = [
         *replayed,
         *ends.notices,
-        *told_of_command,
-        *completed,
-        *content_notices(workspace, given.repository, ends.bad),
+        *command_notices,
+        *fetch_notices,
+        *content_notices(workspace, inputs.repository, ends.bad),
         *path_notices(request, loaded),
         *skip_notices(request),
     ]
@@ -325,31 +336,33 @@ def prepare(
         *check_checkouts(request, workspace),
     ]
     step("looking for what the case needs at both ends")
-    notices += [*missing_submodules(request, workspace, loaded), *unfollowed]
-    notices += check_requirements(request, workspace, content_and_revisions(request, workspace)[1], runs=runs)
+    notices += [*missing_submodules(request, workspace, loaded), *submodule_notices]
+    notices += check_requirements(
+        request, workspace, content_and_revisions(request, workspace)[1], runs=run_programs
+    )
     notices += _case_notices(request)
     is_named = question.name is not None or question.output is not None
     return Plan(name=name, is_named=is_named, request=request, range=loaded, notices=tuple(notices))
 
 
 def _case_notices(request: BisectRequest) -> Iterator[str]:
-    """Yield one sentence for each thing that every run of the case is given."""
+    """Yield one sentence for each setting that applies to every run of the case."""
     if request.runtime_dir is not None:
         yield f"every run uses the build directory {request.runtime_dir} in place of compiling the case"
     if variables := request.stack.case.variables:
-        told = ", ".join(f"{name}={display_text(text)}" for name, text in variables.items())
-        yield f"every run of the case has {told}"
+        assignments = ", ".join(f"{name}={display_text(text)}" for name, text in variables.items())
+        yield f"every run of the case has {assignments}"
     if after := request.stack.case.after:
         yield (
             f"every run of the case comes after {', '.join(after)} in one process; localization and --reduce run its "
             "build alone"
         )
     if request.replays:
-        yield "outputs are compared with the tolerance that the harness takes by default"
+        yield "outputs are compared with the default tolerance of the harness"
 
 
 def _check_inputs(question: Question) -> _PlanInputs:
-    """Check the names and folders of the question. Raises `UsageError` where it names something that does not exist."""
+    """Check the names, folders and verdict options of the question. Raises `UsageError`."""
     stack = question.stack
     searched = question.repository or stack.searched
     if searched not in stack.repositories:
@@ -357,6 +370,7 @@ def _check_inputs(question: Question) -> _PlanInputs:
     platform = question.platform or next(iter(stack.platforms))
     if platform not in stack.platforms:
         raise UsageError(f"--platform {platform}: expected one of {', '.join(sorted(stack.platforms))}")
+    # raises where the combination is invalid
     BadWhen.parse(question.bad_when, good=question.good_when, command=question.command is not None)
     if question.golden_data is not None and not question.golden_data.is_dir():
         raise UsageError(
@@ -364,7 +378,7 @@ def _check_inputs(question: Question) -> _PlanInputs:
         )
     runtime_dir = resolve_runtime_dir(question, searched)
     golden_data = question.golden_data or (bundled_data(runtime_dir) if runtime_dir else None)
-    given = _PlanInputs(
+    inputs = _PlanInputs(
         stack=stack,
         repository=searched,
         platform=platform,
@@ -372,30 +386,30 @@ def _check_inputs(question: Question) -> _PlanInputs:
         runtime_dir=runtime_dir,
     )
     if runtime_dir is None or question.case is not None:
-        return given
+        return inputs
     if golden_data is None:
         raise UsageError(
             f"--runtime-dir {runtime_dir}: expected frozen data in its data/, found none; name it with "
             "--golden-data, or the case with --case"
         )
     check_replayable(runtime_dir, golden_data)
-    return replace(given, stack=add_harness(stack))
+    return replace(inputs, stack=add_harness(stack))
 
 
 def _apply_overlays(
-    question: Question, given: _PlanInputs, workspace: Workspace
+    question: Question, inputs: _PlanInputs, workspace: Workspace
 ) -> tuple[_PlanInputs, dict[str, str]]:
-    """Lay overlays over every commit.
+    """Add the overlays of the question to the stack.
 
-    Return the changed inputs, and the commit ids of each `--overlay` that names a revision.
+    Return the changed inputs, and each `--overlay` that names a revision with its commit id.
     """
     if not question.overlays:
-        return given, {}
+        return inputs, {}
     reader = OverlayReader(
-        given.stack, workspace.repositories, workspace.clones, Path.cwd(), given.repository
+        inputs.stack, workspace.repositories, workspace.clones, Path.cwd(), inputs.repository
     )
     stack = reader.apply_overlays(question.overlays)
-    return replace(given, stack=stack), reader.resolve_revisions(question.overlays)
+    return replace(inputs, stack=stack), reader.resolve_revisions(question.overlays)
 
 
 def _read_history(question: Question, ends: Ends, clone: GitRepository) -> list[Commit]:
@@ -405,27 +419,27 @@ def _read_history(question: Question, ends: Ends, clone: GitRepository) -> list[
 
 
 def _pin_submodules(
-    question: Question, given: _PlanInputs, ends: Ends, workspace: Workspace, history: Sequence[Commit]
+    question: Question, inputs: _PlanInputs, ends: Ends, workspace: Workspace, history: Sequence[Commit]
 ) -> tuple[Stack, list[str]]:
-    """Return the stack with pins for the submodules that move in the range, where nothing is built from them.
+    """Return the stack with a pin for each submodule that moves in the range, if the stack has no build steps.
 
     Also return a sentence for each submodule that cannot be searched.
     """
-    stack, name = given.stack, given.repository
+    stack, name = inputs.stack, inputs.repository
     repository = workspace.repositories[name]
     if stack.steps or not stack.repositories[name].submodules or repository.is_bare:
         return stack, []
     new = ends.bad if question.seeks is Seeks.REGRESSION else ends.good
     # Where the good end has to be found first, the range is not known yet.
     moved = moved_submodules(history) if question.good else pinned_submodules(repository, [new])
-    besides = stack.submodule_paths(name)
-    pinned = {path: commits for path, commits in moved.items() if path not in besides}
+    listed = stack.submodule_paths(name)
+    pinned = {path: commits for path, commits in moved.items() if path not in listed}
     return add_submodule_pins(stack, name, pinned, workspace.clones[name])
 
 
 def _make_request(
     question: Question,
-    given: _PlanInputs,
+    inputs: _PlanInputs,
     workspace: Workspace,
     *,
     ends: Ends,
@@ -435,16 +449,16 @@ def _make_request(
 ) -> BisectRequest:
     """Return the request of a question.
 
-    `overlaid` gives the commit ids of each `--overlay` that names a revision.
+    overlaid: each `--overlay` that names a revision, with its commit id.
     """
-    stack, searched = given.stack, given.repository
+    stack, searched = inputs.stack, inputs.repository
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
     repository = workspace.repositories[searched]
     skips = resolve_skips(question.skip, repository)
     picks = parse_cherry_picks(question.cherry_picks, stack, searched, repository)
     patches = cherry_pick_ids(question.cherry_picks, picks)
-    of_ends = {"--good": ends.named, "--bad": ends.named}
-    held = {**of_ends, "--skip": skips, "--cherry-pick": patches, "--overlay": overlaid}
+    ends_named = {"--good": ends.named, "--bad": ends.named}
+    revisions = {**ends_named, "--skip": skips, "--cherry-pick": patches, "--overlay": overlaid}
     return BisectRequest(
         stack=stack,
         repository=searched,
@@ -463,17 +477,17 @@ def _make_request(
         seeks=question.seeks,
         gallop=not question.good,
         case=None if question.case is None else str(CaseName.parse(question.case, stack)),
-        platform=given.platform,
+        platform=inputs.platform,
         device=question.device,
         bad_when=question.bad_when,
         good_when=question.good_when,
         crash=question.crash,
         command=question.command is not None and not question.interactive,
-        golden_data=given.golden_data.resolve() if given.golden_data else None,
-        runtime_dir=given.runtime_dir,
-        frozen_runtime_dir=home.bisections / name / "runtime-dir" if given.runtime_dir else None,
+        golden_data=inputs.golden_data.resolve() if inputs.golden_data else None,
+        runtime_dir=inputs.runtime_dir,
+        frozen_runtime_dir=home.bisections / name / "runtime-dir" if inputs.runtime_dir else None,
         interactive=question.interactive,
-        typed=replace_commit_names(question.typed, held),
+        typed=replace_commit_names(question.typed, revisions),
         folder=Path.cwd(),
         first_parent=question.first_parent,
         commit_pages=_commit_pages(workspace),
@@ -484,7 +498,7 @@ def _make_request(
 
 
 def _commit_pages(workspace: Workspace) -> dict[str, str]:
-    """Return the address of each repository's commit pages, as far as its remote is known to have any."""
+    """Return the address prefix of commit pages for each repository whose remote is known to have them."""
     prefixes = {
         name: commit_page_prefix(repository.remote_url() or "")
         for name, repository in workspace.repositories.items()
@@ -495,16 +509,15 @@ def _commit_pages(workspace: Workspace) -> dict[str, str]:
 def _load_range(
     request: BisectRequest, workspace: Workspace, history: Sequence[Commit]
 ) -> LoadedRange | None:
-    """Return the range that the question asks about, from its commits. It is None where its good end has to be found
-    first.
+    """Return the range that the question asks about. Return None where the good end has to be found first.
 
     Raises `EndsError` where no commit of the range can change a result. Raises `UserError` where an end pins a commit
-    that cannot be had.
+    that is not available.
     """
     content, revisions = content_and_revisions(request, workspace)
     searched = request.repository
     for end in request.ends.values():
-        # Fail now where a pinned commit cannot be had: without it no two commits of the range could be distinguished.
+        # Fail now where a pinned commit is not available. Without it, no two commits of the range can be distinguished.
         content.revisions_key(revisions.complete({**request.frozen, searched: end}))
     if request.gallop:
         return None

@@ -76,7 +76,7 @@ from ..engine.trouble import unjudgeable_runs
 from ..history.loader import HistoryReader, record_range
 from ..history.questions import AskRange, HistoryQuestion, OfferedPerturbation
 from ..history.range import LoadedRange, SlotBuild, Target
-from .loop import PlannedProbe
+from .loop import ProbeInFlight
 from .progress import Progress, StartedProbe, represented_end, rerun_reason
 
 _MAX_CLOCK_DIFFERENCE = 600.0
@@ -458,7 +458,7 @@ class DrivenBisection:
             if not needs.load and needs.freeze is None:
                 return needs
 
-    def plan(self, wanted: WantedProbe) -> PlannedProbe:
+    def record_start(self, wanted: WantedProbe) -> ProbeInFlight:
         """Record in the store that a probe starts."""
         target = wanted.target
         revisions = self._history.revisions_of(target)
@@ -515,25 +515,25 @@ class DrivenBisection:
             )
         )
         self._progress.show_state(self.bisection)
-        return PlannedProbe(running=running, request=request)
+        return ProbeInFlight(running=running, request=request)
 
-    def build_request(self, planned: PlannedProbe, target: Target) -> ProbeRequest:
-        """Return the request to build a target ahead of its run, modelled on the request of another probe."""
+    def build_request(self, probe: ProbeInFlight, target: Target) -> ProbeRequest:
+        """Return a request to build a target in advance. It is based on the request of `probe`."""
         revisions = self._history.revisions_of(target)
-        return replace(planned.request, revisions=revisions, golden=None, directory=self._ahead)
+        return replace(probe.request, revisions=revisions, golden=None, directory=self._ahead)
 
     def show_wait(self, why: str) -> None:
         """Show why a probe cannot begin."""
         self._progress.notice(why)
 
-    def record_restart(self, planned: PlannedProbe, why: str) -> None:
+    def record_restart(self, probe: ProbeInFlight, why: str) -> None:
         """Record that a probe is started anew."""
         self.notice(f"{why}: it is made again")
-        self._journal.probes.start(self._keys[planned.running.number])
+        self._journal.probes.start(self._keys[probe.running.number])
 
-    def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
+    def finish(self, probe: ProbeInFlight, result: ProbeResult) -> None:
         """Store the result of a probe, and report it to the bisection."""
-        number, target = planned.running.number, planned.running.wanted.target
+        number, target = probe.running.number, probe.running.wanted.target
         result, alike = judge_failure(self.bisection, target.content, result)
         for sentence in self._environment.changes(result.host, result.surroundings):
             self.notice(sentence)
@@ -554,18 +554,18 @@ class DrivenBisection:
         finished = self._finished_probe(self._journal.probes.get(number))
         self.bisection = self.bisection.apply_event(ProbeFinished(finished))
 
-    def cancel(self, planned: PlannedProbe) -> None:
+    def cancel(self, probe: ProbeInFlight) -> None:
         """Record that a probe was stopped because its result is no longer needed. It never counts."""
-        number = planned.running.number
+        number = probe.running.number
         key = self._keys.pop(number)
         self._taken[key.content].discard(key.run)
         self._journal.probes.cancel(number)
         self._progress.probe_cancelled(number)
         self.bisection = self.bisection.apply_event(ProbesCancelled((number,)))
 
-    def show_activity(self, planned: PlannedProbe, where: str, text: str) -> None:
+    def show_activity(self, probe: ProbeInFlight, where: str, text: str) -> None:
         """Show what a worker does for a probe."""
-        self._progress.show_activity(planned.running.number, where, text)
+        self._progress.show_activity(probe.running.number, where, text)
 
     def notice(self, text: str) -> None:
         """Keep a sentence for the report, and show it."""

@@ -1,6 +1,6 @@
-"""The one loop that owns effects: it asks bisections what they need, and serves the one that promises most.
+"""Drives bisections: asks each what it needs, and lets the one with the highest expected gain for its cost go on.
 
-It drives one bisection, or all of a night. A pool of workers makes the probes. All bisections are in one thread.
+The loop drives a single bisection, or all bisections of a night, in one thread. A pool of workers runs the probes.
 """
 
 import time
@@ -24,43 +24,43 @@ from .progress import next_build
 
 
 class BudgetSpentError(Exception):
-    """No probe may start any more. The text says why, and how to go on."""
+    """No further probe may start. The message says why, and how to continue."""
 
 
 MAX_OPEN = 12
-"""At most this many bisections are open at once, because each holds a lock, and a connection on PostgreSQL."""
+"""At most this many bisections are open at once. Each holds a lock, and on PostgreSQL a connection."""
 
 
 class Workers(Protocol):
-    """Makes probes."""
+    """Runs probes."""
 
     @property
     def jobs(self) -> int:
-        """Return the number of probes that are made at once."""
+        """Return the number of workers, which is how many probes can run at once."""
         ...
 
     def begin(self, request: ProbeRequest) -> int:
-        """Hand a probe to the next free worker. Return the number by which events refer to it."""
+        """Hand a probe to the next free worker. Return the number that identifies the probe in events."""
         ...
 
     def cancel(self, number: int) -> None:
-        """Stop a probe. No more events come from it."""
+        """Stop a probe. It causes no further events."""
         ...
 
     def next_event(self, *, timeout: float | None) -> Event | None:
-        """Wait for news. Raises `UserError` where probes cannot be made."""
+        """Wait for the next event. Return None after `timeout` seconds. Raises `UserError` where no probe can run."""
         ...
 
 
-class BuildsAhead(Protocol):
-    """Builds while cases run. Each method raises `UserError` where no build can be made."""
+class BackgroundBuilder(Protocol):
+    """Builds a commit in advance while cases run. Each method raises `UserError` where it cannot build."""
 
     def begin(self, request: ProbeRequest) -> None:
-        """Begin a build, in place of the previous one."""
+        """Begin a build. It replaces the previous one."""
         ...
 
     def stop(self) -> None:
-        """Stop the build that is under way, if any. What it has made so far is kept."""
+        """Stop the build that is under way, if any. What it has built so far is kept."""
         ...
 
     def catch_up(self) -> None:
@@ -69,55 +69,55 @@ class BuildsAhead(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedProbe:
-    """A probe that counts as started, and the request to a worker for it."""
+class ProbeInFlight:
+    """A probe that is recorded as started, and the request that a worker gets for it."""
 
     running: RunningProbe
     request: ProbeRequest
 
 
 class Drivable(Protocol):
-    """A bisection with its effects, whose probes are run by the caller."""
+    """A bisection that records and shows what happens. The caller runs its probes."""
 
     @property
     def bisection(self) -> Bisection:
-        """Return the bisection in its present state."""
+        """Return the current state of the bisection."""
         ...
 
     def settle(self, context: Context) -> Needs | Conclusion:
-        """Go on until probes have to be started, cancelled or awaited, or until the conclusion. Raises `UserError`."""
+        """Go on until probes have to start, stop or end, or until the conclusion. Raises `UserError`."""
         ...
 
-    def plan(self, wanted: WantedProbe) -> PlannedProbe:
-        """Record that a probe starts."""
+    def record_start(self, wanted: WantedProbe) -> ProbeInFlight:
+        """Record that a probe starts, and return it with the request for a worker."""
         ...
 
-    def build_request(self, planned: PlannedProbe, target: Target) -> ProbeRequest:
-        """Return the request to build a target ahead of its run, modelled on the request of another probe."""
+    def build_request(self, probe: ProbeInFlight, target: Target) -> ProbeRequest:
+        """Return a request to build a target in advance. It is based on the request of `probe`."""
         ...
 
     def notice(self, text: str) -> None:
-        """Keep a sentence for the report, and show it."""
+        """Show a sentence, and keep it for the report."""
         ...
 
     def show_wait(self, why: str) -> None:
         """Show why a probe cannot begin."""
         ...
 
-    def record_restart(self, planned: PlannedProbe, why: str) -> None:
-        """Record that a probe is started anew."""
+    def record_restart(self, probe: ProbeInFlight, why: str) -> None:
+        """Record that a probe is started again."""
         ...
 
-    def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
+    def finish(self, probe: ProbeInFlight, result: ProbeResult) -> None:
         """Record the result of a probe."""
         ...
 
-    def cancel(self, planned: PlannedProbe) -> None:
-        """Record that a probe was stopped because its result is no longer needed. It never counts."""
+    def cancel(self, probe: ProbeInFlight) -> None:
+        """Record that a probe was stopped because its result is no longer needed. The probe does not count as a run."""
         ...
 
-    def show_activity(self, planned: PlannedProbe, where: str, text: str) -> None:
-        """Show what a worker does for a probe."""
+    def show_activity(self, probe: ProbeInFlight, where: str, text: str) -> None:
+        """Show what the worker of a probe is doing."""
         ...
 
 
@@ -126,50 +126,47 @@ class Task(Protocol):
 
     @property
     def timings(self) -> Timings | None:
-        """Return the times that probes are expected to take, before any of this bisection was timed."""
+        """Return how long probes are expected to take, for use before this bisection has timed any."""
         ...
 
     @property
     def deadline(self) -> float | None:
-        """Return the time of `time.monotonic` after which no probe starts or goes on."""
+        """Return the time of `time.monotonic` at which all probes end and no other starts. None: there is none."""
         ...
 
     def open(self, held: ExitStack) -> Drivable | None:
-        """Begin the bisection, or resume it. Raises `UserError`.
+        """Begin the bisection, or resume it. Return None where there is nothing to drive. Raises `UserError`.
 
-        What it holds until its end, a lock for instance, is entered in `held`. Return None where there is nothing to
-        drive.
+        The method enters in `held` what has to be released at the end of the bisection, such as a lock.
         """
         ...
 
-    def permit(self) -> None:
-        """Called before each probe. Raises `BudgetSpentError`."""
+    def check_budget(self) -> None:
+        """Raise `BudgetSpentError` if no further probe may start. The loop calls this before each probe."""
         ...
 
     def conclude(self, conclusion: Conclusion) -> None:
-        """Called when the bisection, or its budget, has come to its end."""
+        """Store the conclusion. The loop calls this when the bisection ends or its budget is spent."""
         ...
 
     def fail(self, error: UserError) -> None:
-        """Called when the bisection cannot go on."""
+        """Handle an error that ends the bisection."""
         ...
 
 
 @dataclass(eq=False)
-class _Open:
-    """A bisection that is being driven.
-
-    `due` says whether something has happened since the bisection was last asked what it needs.
-    """
+class _OpenBisection:
+    """A bisection that is being driven."""
 
     task: Task
     driven: Drivable
     held: ExitStack
     due: bool = True
-    probes: dict[int, PlannedProbe] = field(default_factory=dict[int, PlannedProbe])
-    """The probes in flight, by the workers' number."""
+    """Whether something has happened since the bisection was last asked what it needs."""
+    probes: dict[int, ProbeInFlight] = field(default_factory=dict[int, ProbeInFlight])
+    """The probes in flight, by the number that `Workers.begin` returned."""
     suspects: dict[str, Suspicion] = field(default_factory=dict[str, Suspicion])
-    """The commits that it suspects in the ranges that it has searched, by repository."""
+    """For each repository searched so far, how much the bisection suspects each commit."""
 
 
 class Loop:
@@ -181,27 +178,28 @@ class Loop:
         *,
         built: Collection[str] = (),
         known_culprits: Iterable[tuple[str, str]] = (),
-        together: bool = False,
-        ahead: BuildsAhead | None = None,
+        share_build_cost: bool = False,
+        ahead: BackgroundBuilder | None = None,
     ) -> None:
-        """`built` are contents that were built before. `known_culprits` are repository and commit of known culprits.
+        """Make a loop that drives no bisection yet.
 
-        `together` says that several bisections may share the cost of a build. With `ahead`, the next build begins while
-        only cases run.
+        built: contents that were built before. known_culprits: repository and commit of each known culprit.
+        share_build_cost: whether bisections that need the same build split its cost. ahead: builds the next commit
+        while only cases run; None builds nothing in advance.
         """
         self._workers = workers
         self._ahead = ahead
-        self._at_case: set[int] = set()
+        self._cases_begun: set[int] = set()
         """The numbers of the probes whose cases have begun."""
         self._built = {*built}
-        self._known = [(repository, {sha: 1.0}) for repository, sha in known_culprits]
-        self._together = together
-        self._open: list[_Open] = []
-        self._suspected: list[tuple[str, Suspicion]] = []
-        """The commits that concluded bisections suspected, by repository."""
+        self._known_culprits = [(repository, {sha: 1.0}) for repository, sha in known_culprits]
+        self._share_build_cost = share_build_cost
+        self._open: list[_OpenBisection] = []
+        self._earlier_suspicions: list[tuple[str, Suspicion]] = []
+        """What concluded bisections suspected: a repository, and how much each of its commits is suspected."""
 
     def run(self, tasks: Iterable[Task]) -> None:
-        """Drive all bisections to their ends. The first few run at once, and others begin as these end."""
+        """Drive all bisections to their ends. At most `MAX_OPEN` are open at once; the others wait in order."""
         waiting = deque(tasks)
         try:
             while waiting or self._open:
@@ -211,9 +209,9 @@ class Loop:
                 if self._open and not self._serve_best():
                     self._wait()
         finally:
-            # Probes in flight end with the workers, and never count.
-            for each in self._open:
-                each.held.close()
+            # The caller ends the workers, and thereby the probes in flight, which do not count as runs.
+            for opened in self._open:
+                opened.held.close()
 
     def _begin(self, task: Task) -> None:
         with ExitStack() as held:
@@ -223,189 +221,190 @@ class Loop:
                 task.fail(error)
                 return
             if driven is not None:
-                self._open.append(_Open(task, driven, held.pop_all()))
+                self._open.append(_OpenBisection(task, driven, held.pop_all()))
 
     def _free_workers(self) -> int:
         """Return the number of workers without a probe."""
-        return self._workers.jobs - sum(len(each.probes) for each in self._open)
+        return self._workers.jobs - sum(len(opened.probes) for opened in self._open)
 
     def _serve_best(self) -> bool:
-        """Serve the bisection with the highest expected gain for its cost. Return whether any was served."""
+        """Let the bisection with the highest expected gain for its cost go on. Return whether there was one."""
         if self._free_workers() <= 0:
             return False
-        promises: dict[_Open, ExpectedGain] = {}
-        for each in self._open:
-            if not each.due:
+        gains: dict[_OpenBisection, ExpectedGain] = {}
+        for opened in self._open:
+            if not opened.due:
                 continue
             try:
-                promise = each.driven.bisection.expected_gain(self._context(each))
+                gain = opened.driven.bisection.expected_gain(self._context(opened))
             except UserError as error:
-                self._fail(each, error)
+                self._fail(opened, error)
                 return True
-            if promise is None:
-                self._serve(each, rivals=None)
+            if gain is None:
+                self._serve(opened, cost_sharers=None)
                 return True
-            if promise.ends_differ:
-                each.suspects[promise.repository] = promise.suspects
-            promises[each] = promise
-        if not promises:
+            if gain.ends_differ:
+                opened.suspects[gain.repository] = gain.suspects
+            gains[opened] = gain
+        if not gains:
             return False
-        best = max(promises, key=lambda each: self._rate(each, promises))
-        self._serve(best, rivals=_rivals(best, promises))
+        best = max(gains, key=lambda opened: self._rate(opened, gains))
+        self._serve(best, cost_sharers=_cost_sharers(best, gains))
         return True
 
-    def _rate(self, each: _Open, promises: dict[_Open, ExpectedGain]) -> float:
-        if len(promises) == 1:
-            return 0.0
-        promise = promises[each]
-        return promise.rate(probe_costs(promise, _rivals(each, promises)))
+    def _rate(self, opened: _OpenBisection, gains: dict[_OpenBisection, ExpectedGain]) -> float:
+        if len(gains) == 1:
+            return 0.0  # The only candidate wins anyway.
+        gain = gains[opened]
+        return gain.rate(probe_costs(gain, _cost_sharers(opened, gains)))
 
-    def _serve(self, each: _Open, *, rivals: Sequence[ExpectedGain] | None) -> None:
-        """Let one bisection go on: its probes are cancelled and started, or it ends."""
-        each.due = False
-        context = self._context(each, rivals=rivals)
+    def _serve(self, opened: _OpenBisection, *, cost_sharers: Sequence[ExpectedGain] | None) -> None:
+        """Cancel and start the probes that one bisection asks for, or conclude it."""
+        opened.due = False
+        context = self._context(opened, cost_sharers=cost_sharers)
         try:
             while True:
-                needs = each.driven.settle(context)
+                needs = opened.driven.settle(context)
                 if isinstance(needs, Conclusion):
-                    self._conclude(each, needs)
+                    self._conclude(opened, needs)
                     return
-                ordinals = {planned.running.number: number for number, planned in each.probes.items()}
+                ordinals = {probe.running.number: number for number, probe in opened.probes.items()}
                 for ordinal in needs.cancel:
-                    self._cancel(each, ordinals[ordinal])
+                    self._cancel(opened, ordinals[ordinal])
                 if needs.start or not needs.cancel:
                     break
+                # After cancelling only, ask again: the freed workers may change what is needed.
             if self._ahead is not None and needs.start:
-                # The build for a probe has the machine for itself, because the probe waits for it.
+                # A probe waits for its build, so that build gets the whole machine.
                 self._ahead.stop()
             for wanted in needs.start:
                 check_interrupt()
-                each.task.permit()
-                planned = each.driven.plan(wanted)
-                each.probes[self._workers.begin(planned.request)] = planned
+                opened.task.check_budget()
+                probe = opened.driven.record_start(wanted)
+                opened.probes[self._workers.begin(probe.request)] = probe
         except BudgetSpentError as error:
-            self._stop_for_budget(each, str(error))
+            self._stop_for_budget(opened, str(error))
         except UserError as error:
-            self._fail(each, error)
+            self._fail(opened, error)
 
-    def _context(self, each: _Open, *, rivals: Sequence[ExpectedGain] | None = None) -> Context:
+    def _context(
+        self, opened: _OpenBisection, *, cost_sharers: Sequence[ExpectedGain] | None = None
+    ) -> Context:
         suspicions: dict[str, list[Suspicion]] = {}
-        for repository, suspicion in self._known:
+        for repository, suspicion in self._known_culprits:
             suspicions.setdefault(repository, []).append(suspicion)
-        others = [row for other in self._open if other is not each for row in self._suspicions(other)]
-        for repository, suspicion in [*self._suspected, *others]:
+        others = [row for other in self._open if other is not opened for row in self._suspicions_of(other)]
+        for repository, suspicion in [*self._earlier_suspicions, *others]:
             suspicions.setdefault(repository, []).append(suspicion)
         return Context(
-            workers=len(each.probes) + max(1, self._free_workers()),
-            timings=each.task.timings,
+            workers=len(opened.probes) + max(1, self._free_workers()),
+            timings=opened.task.timings,
             built=self._built,
             suspicions=suspicions,
-            rivals=rivals if self._together else None,
+            rivals=cost_sharers if self._share_build_cost else None,
         )
 
-    def _suspicions(self, each: _Open) -> list[tuple[str, Suspicion]]:
-        """Return the commits that a bisection suspects, by repository. Empty as long as its ends were not measured."""
-        return [(repository, suspicion) for repository, suspicion in each.suspects.items() if suspicion]
+    def _suspicions_of(self, opened: _OpenBisection) -> list[tuple[str, Suspicion]]:
+        """Return what a bisection suspects, by repository. Empty until both of its ends have been tested."""
+        return [(repository, suspicion) for repository, suspicion in opened.suspects.items() if suspicion]
 
     def _wait(self) -> None:
-        """Wait for news of a probe, or until a bisection has to stop."""
-        deadlines = [each.task.deadline for each in self._open if each.task.deadline is not None]
+        """Wait for an event of a probe, or until the first deadline."""
+        deadlines = [opened.task.deadline for opened in self._open if opened.task.deadline is not None]
         timeout = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
         try:
             event = self._workers.next_event(timeout=timeout)
         except UserError as error:
-            # The error does not say whose probe it was.
-            for each in [each for each in self._open if each.probes]:
-                self._fail(each, error)
+            # The error does not name a probe, so every bisection with a probe in flight fails.
+            for opened in [opened for opened in self._open if opened.probes]:
+                self._fail(opened, error)
             return
         if event is not None:
-            self._handle_event(next(each for each in self._open if event.number in each.probes), event)
+            self._handle_event(next(opened for opened in self._open if event.number in opened.probes), event)
 
-    def _handle_event(self, each: _Open, event: Event) -> None:
-        """Handle an event of one of a bisection's probes."""
+    def _handle_event(self, opened: _OpenBisection, event: Event) -> None:
+        """Handle an event of a probe of this bisection."""
         check_interrupt()
         match event:
             case Activity(number=number, where=where, text=text):
-                each.driven.show_activity(each.probes[number], where, text)
+                opened.driven.show_activity(opened.probes[number], where, text)
                 if text == RUN_ACTIVITY:
-                    self._at_case.add(number)
-                self._look_ahead(each)
+                    self._cases_begun.add(number)
+                self._look_ahead(opened)
             case ProbeDone(number=number, result=result):
                 assert result is not None
-                planned = each.probes.pop(number)
-                each.driven.finish(planned, result)
+                probe = opened.probes.pop(number)
+                opened.driven.finish(probe, result)
                 if result.build_source is not BuildSource.NONE:
-                    self._built.add(planned.running.wanted.target.content)
-                each.due = True
+                    self._built.add(probe.running.wanted.target.content)
+                opened.due = True
             case ProbeLost(number=number):
-                planned = each.probes.pop(number)
-                each.driven.record_restart(planned, f"a worker was killed in run {planned.running.number}")
-                each.probes[self._workers.begin(planned.request)] = planned
+                probe = opened.probes.pop(number)
+                opened.driven.record_restart(probe, f"a worker was killed in run {probe.running.number}")
+                opened.probes[self._workers.begin(probe.request)] = probe
             case ProbeRestart(number=number, why=why):
-                planned = each.probes[number]
-                self._at_case.discard(number)
-                each.driven.record_restart(planned, f"run {planned.running.number}: {why}")
+                probe = opened.probes[number]
+                self._cases_begun.discard(number)
+                opened.driven.record_restart(probe, f"run {probe.running.number}: {why}")
             case ProbeDelay(why=why):
-                each.driven.show_wait(why)
+                opened.driven.show_wait(why)
 
-    def _look_ahead(self, each: _Open) -> None:
-        """Begin the build that is probably needed next, if nothing but cases runs."""
+    def _look_ahead(self, opened: _OpenBisection) -> None:
+        """Begin the build that is probably needed next, if all probes run cases and one bisection is open."""
         if self._ahead is None:
             return
         try:
             self._ahead.catch_up()
-            if not self._at_case.issuperset(each.probes) or len(self._open) > 1:
+            if not self._cases_begun.issuperset(opened.probes) or len(self._open) > 1:
                 return
-            # The context will be this one once these cases have ended.
-            context = replace(self._context(each), workers=self._workers.jobs)
-            target = next_build(each.driven.bisection, context)
+            # All workers will be free once these cases have ended.
+            context = replace(self._context(opened), workers=self._workers.jobs)
+            target = next_build(opened.driven.bisection, context)
             if target is not None:
-                self._ahead.begin(each.driven.build_request(next(iter(each.probes.values())), target))
+                self._ahead.begin(opened.driven.build_request(next(iter(opened.probes.values())), target))
         except UserError as error:
             self._ahead = None
-            each.driven.notice(f"builds are not begun ahead any more: {error}")
+            opened.driven.notice(f"no longer building ahead: {error}")
 
-    def _cancel(self, each: _Open, number: int) -> None:
-        planned = each.probes.pop(number)
+    def _cancel(self, opened: _OpenBisection, number: int) -> None:
+        probe = opened.probes.pop(number)
         self._workers.cancel(number)
-        each.driven.cancel(planned)
+        opened.driven.cancel(probe)
 
     def _stop_overdue(self) -> None:
         now = time.monotonic()
-        for each in [*self._open]:
-            if each.task.deadline is not None and now >= each.task.deadline:
-                self._stop_for_budget(each, "its budget is spent; --resume goes on")
+        for opened in [*self._open]:
+            if opened.task.deadline is not None and now >= opened.task.deadline:
+                self._stop_for_budget(opened, "the budget is spent; continue with --resume")
 
-    def _stop_for_budget(self, each: _Open, why: str) -> None:
-        """Conclude a bisection for which no probe may start any more.
-
-        Probes in flight are cancelled, and what is known becomes the conclusion.
-        """
-        for number in [*each.probes]:
-            self._cancel(each, number)
-        context = self._context(each)
+    def _stop_for_budget(self, opened: _OpenBisection, why: str) -> None:
+        """Cancel the probes of a bisection that may start no further one, and conclude from the runs so far."""
+        for number in [*opened.probes]:
+            self._cancel(opened, number)
+        context = self._context(opened)
         try:
-            # The probes so far may be enough for an answer. Otherwise the conclusion is what they show.
-            needs = each.driven.settle(context)
+            # The runs so far may already be enough for an answer.
+            needs = opened.driven.settle(context)
         except UserError as error:
-            self._fail(each, error)
+            self._fail(opened, error)
             return
-        spent = each.driven.bisection.conclude_on_budget(why, context)
-        self._conclude(each, needs if isinstance(needs, Conclusion) else spent)
+        spent = opened.driven.bisection.conclude_on_budget(why, context)
+        self._conclude(opened, needs if isinstance(needs, Conclusion) else spent)
 
-    def _conclude(self, each: _Open, conclusion: Conclusion) -> None:
-        self._suspected += self._suspicions(each)
-        with each.held:
-            self._open.remove(each)
-            each.task.conclude(conclusion)
+    def _conclude(self, opened: _OpenBisection, conclusion: Conclusion) -> None:
+        self._earlier_suspicions += self._suspicions_of(opened)
+        with opened.held:
+            self._open.remove(opened)
+            opened.task.conclude(conclusion)
 
-    def _fail(self, each: _Open, error: UserError) -> None:
-        with each.held:
-            self._open.remove(each)
-            for number in each.probes:
+    def _fail(self, opened: _OpenBisection, error: UserError) -> None:
+        with opened.held:
+            self._open.remove(opened)
+            for number in opened.probes:
                 self._workers.cancel(number)
-            each.task.fail(error)
+            opened.task.fail(error)
 
 
-def _rivals(best: _Open, promises: dict[_Open, ExpectedGain]) -> list[ExpectedGain]:
-    return [promise for each, promise in promises.items() if each is not best]
+def _cost_sharers(opened: _OpenBisection, gains: dict[_OpenBisection, ExpectedGain]) -> list[ExpectedGain]:
+    """Return the gains of the other bisections, which may need the same builds."""
+    return [gain for other, gain in gains.items() if other is not opened]

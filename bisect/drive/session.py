@@ -509,8 +509,8 @@ class _SoleTask:
     def open(self, held: ExitStack) -> DrivenBisection:
         return self._bisection.open_for_driving(self._progress, held)
 
-    def permit(self) -> None:
-        """Its time alone limits it."""
+    def check_budget(self) -> None:
+        """Raise nothing: only the deadline limits this bisection."""
 
     def conclude(self, conclusion: Conclusion) -> None:
         self.conclusion = conclusion

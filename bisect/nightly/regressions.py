@@ -193,7 +193,7 @@ class RegressionTask(ABC):
             self._keep(bisection, conclusion)
         return True
 
-    def permit(self) -> None:
+    def check_budget(self) -> None:
         """Count a probe that is about to start against the limits of the night. Raises `BudgetSpentError`."""
         self.context.limits.permit(self.regression.cell.platform)
 
@@ -370,7 +370,9 @@ def bisect_regressions(context: NightContext, *, jobs: int) -> list[str]:
     if tasks:
         known = _known_culprits(context, context.journal.incidents.all(open_only=True))
         with open_workers(context.stack, context.home, jobs=jobs, backend="loky") as workers:
-            loop = Loop(workers, built=context.journal.built_contents(), known_culprits=known, together=True)
+            loop = Loop(
+                workers, built=context.journal.built_contents(), known_culprits=known, share_build_cost=True
+            )
             loop.run(tasks)
     return problems
 

@@ -1,18 +1,18 @@
-"""The submits of an orchestration: which of them made a task, and edits by which a run reports on chosen tasks.
+"""Finds the submits that may have created a task, and edits an orchestration so that it reports on chosen tasks.
 
-`find_submits` finds the statements that may have made a task. A statement names each tensor of its task: `tensor_name`
-follows views back to that name. `ArgumentNames` also finds names where the text alone allows several statements.
+A submit is a statement of the orchestration that creates a task. `find_submits` finds the submits that may have created
+a given task. A submit names the tensors of its task, and `tensor_name` follows views back to such a name.
+`ArgumentNames` also finds names where several submits may have created the task.
 
-A submit in a loop stands for many tasks. The edited source tells them apart by counting every submit that runs a
-kernel. So loops, branches and helper functions need not be understood. There are three such edits:
+A submit in a loop creates many tasks. The edited source counts the tasks while it runs, to tell them apart. So this
+module need not understand loops, branches and helper functions. There are three edits:
 
-- The runtime's own dump markers are put at chosen tasks.
-- The orchestration ends after its first tasks.
-- The orchestration prints where the buffers of its tasks lie, and the address at which the process crashes. On a
-  simulator kernels run in the process that loads the orchestration, so that a signal handler there gets the address.
+- `insert_dump_markers` puts the runtime's own dump markers at chosen tasks.
+- `keep_first_submits` lets the orchestration return after its first tasks.
+- `insert_fault_report` lets the orchestration print the addresses of its tasks' buffers and of a crash. On a simulator,
+  kernels run in the process that loads the orchestration. So a signal handler in that process gets the address.
 
-The module also reads what a submit tells the runtime about the launch. That is the number of blocks, and all else that
-is neither an argument nor a dependency.
+`launch_statements` returns the statements that set how a task is launched, such as its number of blocks.
 """
 
 from __future__ import annotations
@@ -45,31 +45,31 @@ USAGES = {
 
 
 def find_submits(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
-    """The submits in the text that may have made a task: those of its kernels and with its kinds of tensors.
+    """Return the submits that may have created a task: they have its kernels and its kinds of arguments.
 
-    If each submit of the text makes one task, only the submit at the task's place is returned.
+    If each submit of the source runs once, in order, return only the submit with the ordinal of the task.
     """
     kernels = tuple(number for number in task.task.kernels or () if number >= 0)
     call = kernels, tuple(USAGES[argument.type] for argument in task.task.arguments)
-    line = orchestration.straight_line_submits
-    if task.ordinal < len(line) and line[task.ordinal].call == call:
-        return (line[task.ordinal],)
+    straight_line = orchestration.straight_line_submits
+    if task.ordinal < len(straight_line) and straight_line[task.ordinal].call == call:
+        return (straight_line[task.ordinal],)
     return orchestration.submits_by_call.get(call, ())
 
 
 def submit_lines(orchestration: Orchestration, submits: Sequence[Submit]) -> tuple[int, ...]:
-    """The line number of each submit, from 1."""
+    """Return the line number of each submit, from 1."""
     return tuple(orchestration.source.count(b"\n", 0, submit.statement.start) + 1 for submit in submits)
 
 
 def tensor_name(orchestration: Orchestration, submits: Sequence[Submit], argument: int) -> str | None:
-    """The tensor that argument `argument` is, or is a view of; None where the submits do not agree on one."""
+    """Return the name of the tensor that this argument is or views. Return None where the submits name several."""
     names = tensor_names(orchestration, submits, argument)
     return names.pop() if len(names) == 1 else None
 
 
 def tensor_names(orchestration: Orchestration, submits: Sequence[Submit], argument: int) -> set[str]:
-    """The tensors that argument `argument` may be, or may be a view of, one for each of the submits."""
+    """Return the names of the tensors that this argument may be or view, over all the submits."""
     return {
         _root(orchestration, submit.tensor_arguments[argument].text)
         for submit in submits
@@ -78,16 +78,16 @@ def tensor_names(orchestration: Orchestration, submits: Sequence[Submit], argume
 
 
 def entry_tensor(orchestration: Orchestration, submits: Sequence[Submit], argument: int) -> str | None:
-    """The name that `tensor_name` returns, where that tensor is an argument of the orchestration.
+    """Return the name of the tensor that this argument is or views, if it is an argument of the orchestration.
 
-    None where it is not one, or not surely one.
+    Return None if it is not one, or if the submits name several tensors.
     """
     name = tensor_name(orchestration, submits, argument)
     return name if name in orchestration.entry_names else None
 
 
 def _root(orchestration: Orchestration, text: str) -> str:
-    """The tensor behind views and aliases, without the prefix that generated code gives to entry arguments."""
+    """Return the name of the tensor behind views and aliases, without the prefix of generated argument names."""
     bound = orchestration.tensors_by_name
     seen: set[str] = set()
     while text in bound and text not in seen and bound[text].origin in (Origin.VIEW, Origin.ALIAS):
@@ -99,24 +99,27 @@ def _root(orchestration: Orchestration, text: str) -> str:
 
 @dataclass(frozen=True)
 class ArgumentNames:
-    """Names of tensors by task and argument.
+    """Finds the name of the tensor that an argument of a task is.
 
-    Several submits may have made a task. Then only those count whose tensor names agree with other tasks' names of the
-    same buffers.
+    If several submits may have created a task, those whose tensor names contradict the names that other tasks give to
+    the same buffers are dropped.
     """
 
     orchestration: Orchestration
     tasks: TaskList
 
     def name_of(self, task: KernelTask, argument: int) -> str | None:
-        """The name of the tensor that an argument is, or is a view of. None if no name is left, or several are."""
+        """Return the name of the tensor that an argument is or views. Return None unless exactly one name is left."""
         names = self._names(task, argument, self._buffer_names)
         return next(iter(names)) if len(names) == 1 else None
 
     @cached_property
     def _buffer_names(self) -> Mapping[int, Set[str]]:
-        """Return the names of each buffer. They come from tasks whose submit is known by the text, or by buffer names
-        that are known already."""
+        """Return the names of each buffer.
+
+        They come from arguments with one possible name. Each new name may exclude submits of other tasks, so this
+        repeats until there is no new name.
+        """
         known: dict[int, set[str]] = {}
         while True:
             more = {
@@ -135,18 +138,21 @@ class ArgumentNames:
 
     @cached_property
     def _submits(self) -> Sequence[Sequence[Submit]]:
-        """Return the submits that may have made each task, by their text."""
+        """Return the submits that may have created each task, before buffer names exclude any."""
         return [find_submits(self.orchestration, task) for task in self.tasks.tasks]
 
     def _names(self, task: KernelTask, argument: int, known: Mapping[int, Set[str]]) -> Set[str]:
-        """The names of an argument in the submits that may have made its task. `known` names of its buffers exclude
-        some submits."""
+        """Return the possible names of an argument, without those of submits that contradict `known`.
+
+        known: the names of each buffer that are known so far.
+        """
         submits = self._submits[task.ordinal]
         if len(submits) > 1:
             submits = tuple(submit for submit in submits if self._fits(submit, task, known))
         return tensor_names(self.orchestration, submits, argument)
 
     def _fits(self, submit: Submit, task: KernelTask, known: Mapping[int, Set[str]]) -> bool:
+        """Return whether a submit uses only known names for the task's buffers that have known names."""
         return all(
             tensor_names(self.orchestration, [submit], argument.index) <= known[argument.tensor_id]
             for argument in task.task.arguments
@@ -154,54 +160,59 @@ class ArgumentNames:
         )
 
 
-SUBMIT_COUNTER = "precision_bisect_submitted"
-"""The entry function counts its tasks in this variable."""
+_COUNTER = "precision_bisect_submitted"
+"""The edited source counts its tasks in this C++ variable."""
 
 
-class FirstSubmitsError(UserError):
-    """The tasks of an orchestration cannot be counted by editing its text."""
+class UncountableTasksError(UserError):
+    """The orchestration cannot be edited to return after its first tasks, because it cannot count them."""
 
 
 def submits_of_kernels(orchestration: Orchestration) -> tuple[Submit, ...]:
-    """The statements that submit tasks which run a kernel."""
+    """Return the submits whose tasks run a kernel."""
     return tuple(submit for submit in orchestration.submits if submit.kind is not SubmitKind.DUMMY)
 
 
 def keep_first_submits(
-    orchestration: Orchestration, count: int, *, one_less: Collection[Submit] = ()
+    orchestration: Orchestration, count: int, *, stop_before: Collection[Submit] = ()
 ) -> bytes:
-    """The source with an entry function that submits its first `count` tasks of kernels and then returns. Where a
-    statement in `one_less` would submit the last of these, the function returns before that task.
+    """Return the source with an entry function that submits its first `count` tasks of kernels and then returns.
+
+    If a submit in `stop_before` would create the last of these tasks, the function returns before that task.
 
     Raises:
-        FirstSubmitsError: a task is not submitted by a statement of its own in the entry function.
+        UncountableTasksError: there is no entry function, or a submit is not a statement of its own in it.
     """
     if orchestration.entry is None:
-        raise FirstSubmitsError("orchestration: expected an entry function, found none")
+        raise UncountableTasksError("orchestration: expected an entry function, found none")
     submits = submits_of_kernels(orchestration)
     for submit in submits:
         if not _is_countable(orchestration, submit):
             line = orchestration.source.count(b"\n", 0, submit.statement.start) + 1
-            raise FirstSubmitsError(
+            raise UncountableTasksError(
                 f"orchestration, line {line}: expected a task submitted by a statement of the entry function, found "
                 f"{orchestration.text(submit.statement)[:80]!r} elsewhere"
             )
-    places = [
-        (
-            submit.statement.start,
-            f"if ({SUBMIT_COUNTER}++ >= {count - (submit in one_less)}) return; ".encode(),
-        )
+    insertions = [(orchestration.entry.start + 1, f" int {_COUNTER} = 0;")]
+    insertions += [
+        (submit.statement.start, f"if ({_COUNTER}++ >= {count - (submit in stop_before)}) return; ")
         for submit in submits
     ]
-    places.append((orchestration.entry.start + 1, f" int {SUBMIT_COUNTER} = 0;".encode()))
-    source = orchestration.source
-    for place, text in sorted(places, reverse=True):
-        source = source[:place] + text + source[place:]
-    return source
+    return _insert_texts(orchestration.source, insertions)
+
+
+def _insert_texts(source: bytes, insertions: Iterable[tuple[int, str]]) -> bytes:
+    """Return the source with texts inserted at offsets. Texts at the same offset keep their order."""
+    parts: list[bytes] = []
+    copied = 0
+    for offset, text in sorted(insertions, key=lambda insertion: insertion[0]):
+        parts += [source[copied:offset], text.encode()]
+        copied = offset
+    return b"".join([*parts, source[copied:]])
 
 
 def _is_countable(orchestration: Orchestration, submit: Submit) -> bool:
-    """Return whether a statement put before the submit runs as often as the submit, and may return."""
+    """Return whether a statement put before the submit runs as often as the submit, and can return from the entry."""
     entry = orchestration.entry
     before = orchestration.source[: submit.statement.start].rstrip()
     return (
@@ -214,6 +225,7 @@ def _is_countable(orchestration: Orchestration, submit: Submit) -> bool:
 
 
 def _ends_in_comment(before: bytes) -> bool:
+    """Return whether the last line is the end of a statement or a brace, and then a comment."""
     code, mark, _ = before.rpartition(b"\n")[2].partition(b"//")
     return bool(mark) and code.rstrip().endswith((b"{", b"}", b";"))
 
@@ -223,38 +235,38 @@ _PRELUDE = r"""#include <dlfcn.h>
 #include <stdio.h>
 namespace precision_bisect {
 // The handler is reset before it is called: the process then dies of the same signal.
-inline void tell_fault(int, siginfo_t* told, void*) {
-    // An address is told of a page that is missing or protected, not of a signal that was sent.
-    if (told->si_code == SEGV_MAPERR || told->si_code == SEGV_ACCERR || told->si_code == BUS_ADRERR) {
-        dprintf(2, "\nprecision-bisect: fault at %llu\n", reinterpret_cast<unsigned long long>(told->si_addr));
+inline void report_fault(int, siginfo_t* fault, void*) {
+    // The address is valid only for a page that is missing or protected, not for a signal that was sent.
+    if (fault->si_code == SEGV_MAPERR || fault->si_code == SEGV_ACCERR || fault->si_code == BUS_ADRERR) {
+        dprintf(2, "\nprecision-bisect: fault at %llu\n", reinterpret_cast<unsigned long long>(fault->si_addr));
     }
 }
 inline void watch_for_faults() {
     // A runtime may unload the orchestration before its tasks run.
     Dl_info own;
-    if (dladdr(reinterpret_cast<void*>(&tell_fault), &own) == 0) return;
+    if (dladdr(reinterpret_cast<void*>(&report_fault), &own) == 0) return;
     if (dlopen(own.dli_fname, RTLD_NOW | RTLD_NODELETE) == nullptr) return;
     struct sigaction action = {};
-    action.sa_sigaction = tell_fault;
+    action.sa_sigaction = report_fault;
     action.sa_flags = SA_SIGINFO | SA_RESETHAND;
     sigaction(SIGSEGV, &action, nullptr);
     sigaction(SIGBUS, &action, nullptr);
 }
-inline void tell_buffer(int task, int submit, int argument, unsigned long long address, unsigned long long bytes) {
+inline void report_buffer(int task, int submit, int argument, unsigned long long address, unsigned long long bytes) {
     dprintf(2, "\nprecision-bisect: task %d submit %d argument %d buffer at %llu of %llu\n", task, submit, argument,
             address, bytes);
 }
 template <typename Tensor>
-auto tell(int task, int submit, int argument, const Tensor& tensor, int) -> decltype(tensor.buffer.size, void()) {
-    tell_buffer(task, submit, argument, tensor.buffer.addr, tensor.buffer.size);
+auto report(int task, int submit, int argument, const Tensor& tensor, int) -> decltype(tensor.buffer.size, void()) {
+    report_buffer(task, submit, argument, tensor.buffer.addr, tensor.buffer.size);
 }
 template <typename Tensor>
-auto tell(int task, int submit, int argument, const Tensor& tensor, int) -> decltype(tensor.buffer_bytes, void()) {
-    tell_buffer(task, submit, argument, tensor.buffer_addr, tensor.buffer_bytes);
+auto report(int task, int submit, int argument, const Tensor& tensor, int) -> decltype(tensor.buffer_bytes, void()) {
+    report_buffer(task, submit, argument, tensor.buffer_addr, tensor.buffer_bytes);
 }
 // A buffer that is yet to be allocated.
 template <typename Other>
-void tell(int, int, int, const Other&, long) {}
+void report(int, int, int, const Other&, long) {}
 }
 """
 _FAULT = re.compile(r"precision-bisect: fault at (\d{1,20})$")
@@ -265,8 +277,15 @@ _BUFFER = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedBuffer:
-    """A buffer that an argument of a task lies in. `task` is the ordinal of the task. `submit` is the ordinal of the
-    statement that submits it."""
+    """The buffer of an argument of a task, as a run printed it.
+
+    Attributes:
+        task: the ordinal of the task.
+        submit: the ordinal, among `submits_of_kernels`, of the submit that created the task.
+        argument: the index of the argument among the tensors of the submit.
+        address: where the buffer begins.
+        size: its size in bytes.
+    """
 
     task: int
     submit: int
@@ -284,33 +303,30 @@ class ReportedFault:
 
 
 def insert_fault_report(orchestration: Orchestration, count: int) -> bytes:
-    """The source that submits its first `count` tasks, and prints their buffers and the address of a crash.
+    """Return the source that submits its first `count` tasks, and prints their buffers and the address of a crash.
 
     Raises:
-        FirstSubmitsError: as `keep_first_submits`.
+        UncountableTasksError: as `keep_first_submits`.
     """
     first = Orchestration.parse(keep_first_submits(orchestration, count))
     assert first.entry is not None, "tasks are counted in an entry function"
-    places = [(first.entry.start + 1, " precision_bisect::watch_for_faults();"), (0, _PRELUDE)]
+    insertions = [(0, _PRELUDE), (first.entry.start + 1, " precision_bisect::watch_for_faults();")]
     for ordinal, submit in enumerate(submits_of_kernels(first)):
-        told = "".join(
-            f"precision_bisect::tell({SUBMIT_COUNTER} - 1, {ordinal}, {index}, {argument.text}, 0); "
+        report = "".join(
+            f"precision_bisect::report({_COUNTER} - 1, {ordinal}, {index}, {argument.text}, 0); "
             for index, argument in enumerate(submit.tensor_arguments)
         )
-        places.append((submit.statement.start, told))
-    source = first.source
-    for place, text in sorted(places, reverse=True):
-        source = source[:place] + text.encode() + source[place:]
-    return source
+        insertions.append((submit.statement.start, report))
+    return _insert_texts(first.source, insertions)
 
 
 def read_fault(lines: Iterable[str]) -> ReportedFault | None:
-    """The crash that a run of such an orchestration printed. None if it printed no address."""
+    """Return the crash that a run of `insert_fault_report`'s source printed. Return None if it printed no address."""
     address: int | None = None
     buffers: list[ReportedBuffer] = []
     for line in lines:
-        if (told := _BUFFER.search(line)) is not None:
-            task, submit, argument, start, size = map(int, told.groups())
+        if (buffer := _BUFFER.search(line)) is not None:
+            task, submit, argument, start, size = map(int, buffer.groups())
             buffers.append(
                 ReportedBuffer(task=task, submit=submit, argument=argument, address=start, size=size)
             )
@@ -325,13 +341,16 @@ _BLOCKS = re.compile(r"(\w+\.launch_spec\.set_(?:block|core)_num)\(.*\)\s*;", re
 
 
 def sets_block_count(orchestration: Orchestration, submit: Submit) -> bool:
-    """Return whether the source sets a number of blocks. A task has one block otherwise."""
+    """Return whether the source sets the number of blocks of this submit. Otherwise its tasks have one block."""
     return any(_BLOCKS.fullmatch(text) for text in _statements(orchestration, submit))
 
 
 def launch_statements(orchestration: Orchestration, submit: Submit, blocks: int | None) -> list[str]:
-    """The statements about the launch, with the number `blocks` in place of the source's expression. The variables of
-    that expression may not be there. Where `blocks` is None, the number was not recorded, and the expression stays."""
+    """Return the statements that set how a submit launches its task, with `blocks` as the number of blocks.
+
+    The number replaces the expression of the source, whose variables may not exist where the statements are copied to.
+    If `blocks` is None, the number was not recorded, and the expression stays.
+    """
     return [
         text if blocks is None else _BLOCKS.sub(rf"\g<1>({blocks});", text)
         for text in _statements(orchestration, submit)
@@ -343,50 +362,49 @@ def _statements(orchestration: Orchestration, submit: Submit) -> list[str]:
     return [text for text in texts if not _DEPENDENCY.search(text)]
 
 
-_COUNTER = "precision_bisect_submitted"
 _RESULTS = "precision_bisect_wants_results"
 _WHOLE = "precision_bisect_wants_all"
+"""These C++ functions say whether the current task dumps its results, or all of its arguments."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(rb"//[^\n]*\n|/\*.*?\*/", re.DOTALL)
 _CONDITION = re.compile(rb"&&|\|\||\?|\band\b|\bor\b")
-"""With such an operator before the submit in its statement, the submit may be skipped."""
+"""If such an operator stands before the submit in its statement, the submit may not run."""
 _WRITES = frozenset({Usage.OUTPUT, Usage.INOUT, Usage.NO_DEPENDENCY})
 
 
-class UntaggableError(UserError):
-    """The source has submits at which no marker can be put."""
+class UnmarkableError(UserError):
+    """No dump marker can be put at some submit of the source."""
 
 
 def insert_dump_markers(orchestration: Orchestration, *, results: Set[int], whole: Set[int]) -> bytes:
-    """The source with dump markers at the tasks with these ordinals. Tasks in `results` dump what they write, and tasks
-    in `whole` dump all arguments.
+    """Return the source with dump markers at the tasks with these ordinals.
 
-    Markers that are there already stay.
+    Tasks in `results` dump what they write, and tasks in `whole` dump all arguments. Existing markers stay.
 
     Raises:
-        UntaggableError: the entry function is missing, or a submit is of a kind whose tasks cannot be counted.
+        UnmarkableError: there is no entry function, or no marker can be put at some submit.
     """
     source = orchestration.source
     if orchestration.entry is None:
-        raise UntaggableError(
-            "orchestration: expected its entry function, found none; dump at level 2 instead"
+        raise UnmarkableError(
+            "orchestration: expected an entry function, found none; dump at level 2 instead"
         )
     prelude = (
         f"static unsigned long {_COUNTER} = 0;\n{_predicate(_RESULTS, results)}{_predicate(_WHOLE, whole)}"
     )
-    insertions = [(0, prelude), (orchestration.entry.start + 1, f"\n    {_COUNTER} = 0;")]
+    beginnings = [(0, prelude), (orchestration.entry.start + 1, f"\n    {_COUNTER} = 0;")]
+    endings: list[tuple[int, str]] = []
     for submit in orchestration.submits:
         if submit.kind is not SubmitKind.DUMMY:
             opening, closing = ("{ ", " }") if _is_unbraced_body(submit, source) else ("", "")
-            insertions.append((submit.statement.start, opening + _marker(submit, source)))
-            insertions.append((submit.statement.end, closing))
-    # What ends at a place must come before what begins there.
-    for place, text in sorted(insertions, reverse=True):
-        source = source[:place] + text.encode() + source[place:]
-    return source
+            beginnings.append((submit.statement.start, opening + _marker(submit, source)))
+            endings.append((submit.statement.end, closing))
+    # A brace that closes at an offset must come before the marker of a submit that begins there.
+    return _insert_texts(source, [*endings, *beginnings])
 
 
 def _predicate(name: str, ordinals: Set[int]) -> str:
+    """Return a C++ function that says whether the current task has one of the ordinals."""
     cases = "".join(f"case {ordinal}: " for ordinal in sorted(ordinals))
     body = (
         f"switch ({_COUNTER}) {{ {cases}return true; default: return false; }}" if cases else "return false;"
@@ -395,10 +413,11 @@ def _predicate(name: str, ordinals: Set[int]) -> str:
 
 
 def _marker(submit: Submit, source: bytes) -> str:
+    """Return the statements to put before a submit. Raises `UnmarkableError`."""
     line = source.count(b"\n", 0, submit.statement.start) + 1
     before = _COMMENT.sub(b"", source[: submit.statement.start]).rstrip()
     if submit.kind is SubmitKind.GRAPH:
-        raise UntaggableError(
+        raise UnmarkableError(
             f"orchestration line {line}: expected single tasks, found a prepared graph of them"
         )
     conditional = _CONDITION.search(
@@ -406,9 +425,9 @@ def _marker(submit: Submit, source: bytes) -> str:
     )
     is_statement = before.endswith((b"{", b"}", b";")) or _is_unbraced_body(submit, source)
     if conditional or not is_statement or _NAME.fullmatch(submit.parameters) is None:
-        raise UntaggableError(
-            f"orchestration line {line}: expected a submit that is a statement, of arguments with a name, found "
-            "another; single tasks cannot be dumped until it is written so"
+        raise UnmarkableError(
+            f"orchestration line {line}: expected a submit as a statement of its own, with its arguments in a named "
+            "variable; rewrite it so to dump single tasks"
         )
     written = [argument for argument in submit.tensor_arguments if argument.usage in _WRITES]
     plain = submit.declaration is not None and all(

@@ -1,13 +1,15 @@
-"""The parts in which the failing build differs from the good one, each of which can be put into the good build alone.
+"""Finds the changes from a good build, the reference, to a failing one, and makes builds with some of the changes.
 
-`BuildChanges` compares the sources of two builds and makes builds with some of the changes. `data_changes` compares
-their frozen data: what a build fails on may not be its own fault.
+`BuildChanges` compares the sources of two builds, and makes the reference with some of the changes. `data_changes`
+compares their frozen data, because wrong data can make a correct build fail.
 
-`text_changes` finds the lines in which two versions of a source differ, and `apply_changes` writes a version that has
-only some of the changes. Before that, `apply_reference_allocations` aligns the allocations of two orchestrations. A
-compiler that lets a tensor use the buffer of another one allocates fewer buffers, and renumbers all that follow. Such
-lines have no effect by themselves, and none of them can be changed alone. Which tensor lies in which buffer can be
-changed alone. So one version gets the allocations of the other, and their buffers compare by what is in them.
+`text_changes` finds the lines that differ in two versions of a source. `apply_changes` makes the reference version with
+some of these changes.
+
+`apply_reference_allocations` first aligns the allocations of two orchestrations. A compiler that reuses a buffer for a
+second tensor allocates fewer buffers. It then numbers the remaining buffers anew. The new numbers have no effect of
+their own, and cannot be changed one by one. So the failing version gets the allocations of the reference. The lines
+that still differ are those that put a tensor into another buffer.
 """
 
 from __future__ import annotations
@@ -39,55 +41,63 @@ from ...runner.build_output.orchestration import (
 from ..replay.replay import RunnableBuild, WorkingCopy
 from ..replay.toolchain import Toolchain
 
-_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\")", re.DOTALL)
+_COMMENT_OR_STRING = re.compile(rb"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\")", re.DOTALL)
+"""A comment, or a string in group 1. Strings are matched so that `//` in a string does not begin a comment."""
 _ARGUMENTS = re.compile(
     rb"\b(\w+)\.(?:add_\w+|launch_spec|set_dependencies|dump)\b|\brt_submit_\w+\([^;]*?(\w+)\)\s*;"
 )
+"""A line about the arguments of a task, with their variable in a group: `params.add_input(x);` in group 1, or
+`rt_submit_aiv_task(0, params);` in group 2."""
 _DECLARATION = re.compile(rb"\s*(?:[\w:]+[&*]?\s+)+[&*]?(\w+)\s*=(?!=)(.*)", re.DOTALL)
-"""A declaration of one name with its value. Arrays do not match, because a view's shape and its offsets belong
-together."""
+"""A declaration of one name with its value: `int rows = 8;`.
+
+Arrays do not match, because the shape and the offsets of a view must change together.
+"""
 _SHAPES = re.compile(r"TensorCreateInfo\s+\w+\s*[({]\s*(\w+)")
-_PLACE = re.compile(rb"(\bget_ref\(\s*)\w+(\s*\))")
+"""The array with the shape of an allocation: `x_shapes` in `TensorCreateInfo x_ci(x_shapes, 2, DataType::FLOAT32);`."""
+_BATCH_INDEX = re.compile(rb"(\bget_ref\(\s*)\w+(\s*\))")
+"""The index of a tensor in its batch of allocations: `0` in `const ChipTensor& x = batch.get_ref(0);`."""
 _MAX_DECLARATION_LINES = 4
-"""At most this many lines, counted from its shape on, declare one allocation. The generator writes no more."""
+"""The declaration of an allocation has at most this many lines, from its shape on. The generator writes no more."""
 
 
 class ChangedPart(Enum):
-    """What a change is made to."""
+    """The part of a build that a change affects."""
 
     KERNEL = "kernel"
     """The source of one kernel, as a whole."""
     ORCHESTRATION = "orchestration"
-    """One place of the orchestration's source, with the places that make no sense without it."""
+    """Edits of the orchestration's source that have to be made together."""
     KERNEL_LIST = "kernel list"
     """The kernel list as a whole, with the kernels that only the failing build has.
 
-    With a kernel's name, it is only the choice of the source that this kernel is built from; both builds have that
-    source.
+    If the change names a kernel, only the source file listed for that kernel differs. Both builds have that file.
     """
     RUNTIME = "runtime"
     """The toolchain that runs the build."""
     DATA = "data"
-    """A frozen tensor, an input or an expected output. It belongs to the case and not to the build."""
+    """A frozen input or expected output. It belongs to the case and not to the build."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A part that differs.
+    """A difference between the two builds.
 
-    `file` is relative to the failing build, and `kernel` is a name; each is empty where there is none. `texts` are the
-    places at which the source differs.
+    Attributes:
+        file: the path of the file in the failing build, or "" if no file differs.
+        kernel: the name of the kernel that differs, or "".
+        edits: the places at which the source differs.
     """
 
     part: ChangedPart
     file: str = ""
     kernel: str = ""
-    texts: tuple[TextChange, ...] = ()
+    edits: tuple[TextChange, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildChanges:
-    """All changes from the good build `reference` to the failing one."""
+    """All changes from the build `reference` to the build `failing`."""
 
     failing: RunnableBuild
     reference: RunnableBuild
@@ -95,14 +105,14 @@ class BuildChanges:
 
     @classmethod
     def compare(cls, failing: RunnableBuild, reference: RunnableBuild) -> BuildChanges:
-        """Compare the sources of two builds; comments and blanks do not count.
+        """Compare the sources of two builds. Comments and blanks do not count.
 
         Raises `BuildOutputError` where a source cannot be read.
         """
-        bad, good = (BuildDirectory.open(build.path) for build in (failing, reference))
-        bad_list, good_list = bad.kernel_config(), good.kernel_config()
-        changes = [*_orchestration(bad, good), *_kernels(bad, good)]
-        if _list_contents(bad_list) != _list_contents(good_list):
+        directories = [BuildDirectory.open(build.path) for build in (failing, reference)]
+        failing_list, reference_list = (directory.kernel_config() for directory in directories)
+        changes = [*_orchestration_changes(*directories), *_kernel_changes(*directories)]
+        if _list_contents(failing_list) != _list_contents(reference_list):
             changes.append(Change(part=ChangedPart.KERNEL_LIST, file=KERNEL_CONFIG_FILE))
         if _toolchains_differ(failing.toolchain, reference.toolchain):
             changes.append(Change(part=ChangedPart.RUNTIME))
@@ -110,113 +120,124 @@ class BuildChanges:
 
     @property
     def source_changes(self) -> tuple[Change, ...]:
-        """Return the changes of the builds themselves, without that of the runtime."""
+        """Return the changes without that of the runtime."""
         return tuple(change for change in self.changes if change.part is not ChangedPart.RUNTIME)
 
     def make(self, chosen: Collection[Change], folder: Path, schedule: str | None) -> RunnableBuild:
-        """Make the good build with some of the changes, in the new folder `folder`.
+        """Make the reference with some of the changes, in the new folder `folder`.
 
-        It runs under `schedule` of the stack file; None leaves the schedule that its toolchain has.
+        schedule: the schedule of the stack file under which the build runs; None keeps the schedule of its toolchain.
 
         Raises `BuildOutputError` where a source cannot be read.
         """
-        # Where a kernel is built from another source, that text is written to the source that the good build lists.
         parts = {change.part for change in chosen if not change.kernel}
-        listing = self.failing if ChangedPart.KERNEL_LIST in parts else self.reference
-        runs = self.failing if ChangedPart.RUNTIME in parts else self.reference
-        copy = WorkingCopy.create(listing.path, folder)
-        bad, good, made = (
+        list_from = self.failing if ChangedPart.KERNEL_LIST in parts else self.reference
+        toolchain_from = self.failing if ChangedPart.RUNTIME in parts else self.reference
+        copy = WorkingCopy.create(list_from.path, folder)
+        failing, reference, made = (
             BuildDirectory.open(path) for path in (self.failing.path, self.reference.path, folder)
         )
-        # Sources that another toolchain has compiled are written anew, so that they are newer than their binaries.
-        anew = listing is not runs and _toolchains_differ(listing.toolchain, runs.toolchain)
-        taken = {change.kernel for change in chosen if change.kernel}
-        for kernel in made.kernel_config().kernels.values():
-            ours = bad.kernel_config().kernel_named(kernel.name)
-            theirs = good.kernel_config().kernel_named(kernel.name)
-            if kernel.external:
-                continue
-            origin = (bad, ours) if theirs is None or (kernel.name in taken and ours) else (good, theirs)
-            assert origin[1] is not None
-            _write(made, kernel.source, _source(origin[0], origin[1]), anew=anew)
-        texts = [
-            text for change in chosen if change.part is ChangedPart.ORCHESTRATION for text in change.texts
-        ]
-        _write(
-            made, made.kernel_config().orchestration.source, apply_changes(_program(good), texts), anew=anew
+        # A source that another toolchain has compiled is written again, so that it is newer than its binary.
+        always = list_from is not toolchain_from and _toolchains_differ(
+            list_from.toolchain, toolchain_from.toolchain
         )
-        toolchain = runs.toolchain if schedule is None else runs.toolchain.with_schedule(schedule)
-        return RunnableBuild(path=copy.path, toolchain=toolchain)
+        names = {change.kernel for change in chosen if change.kernel}
+        for kernel in made.kernel_config().kernels.values():
+            if not kernel.external:
+                # Where the two lists name different files for a kernel, the text goes to the file of the copied list.
+                text = _kernel_text(kernel.name, failing, reference, prefer_failing=kernel.name in names)
+                _write(made, kernel.source, text, always=always)
+        edits = [
+            edit for change in chosen if change.part is ChangedPart.ORCHESTRATION for edit in change.edits
+        ]
+        text = apply_changes(_orchestration_text(reference), edits)
+        _write(made, made.kernel_config().orchestration.source, text, always=always)
+        toolchain = toolchain_from.toolchain
+        return RunnableBuild(
+            path=copy.path, toolchain=toolchain if schedule is None else toolchain.with_schedule(schedule)
+        )
 
 
-def _orchestration(bad: BuildDirectory, good: BuildDirectory) -> list[Change]:
-    """The changes of the orchestration.
+def _kernel_text(
+    name: str, failing: BuildDirectory, reference: BuildDirectory, *, prefer_failing: bool
+) -> bytes:
+    """Return the source of a kernel in the reference, or in the failing build if preferred or if only that has it."""
+    failing_kernel = failing.kernel_config().kernel_named(name)
+    reference_kernel = reference.kernel_config().kernel_named(name)
+    if failing_kernel is not None and (prefer_failing or reference_kernel is None):
+        return failing.source(failing_kernel.source)
+    assert reference_kernel is not None, "the list comes from one of the two builds"
+    return reference.source(reference_kernel.source)
 
-    It is no change that the failing build allocates fewer buffers than the good one: only what it puts into the others
-    is. Where nothing else differs, all lines that differ are changes.
+
+def _orchestration_changes(failing: BuildDirectory, reference: BuildDirectory) -> list[Change]:
+    """Return the changes of the orchestration.
+
+    That the failing build allocates fewer buffers is not a change by itself. Only where it puts tensors is one. If
+    nothing else differs, every differing line is a change.
     """
-    file = str(bad.kernel_config().orchestration.source)
-    like_the_good = apply_reference_allocations(good.orchestration(), bad.orchestration())
-    changes = group_changes(text_changes(_program(good), like_the_good))
-    if not changes:
-        changes = group_changes(text_changes(_program(good), source_lines(_program(bad))))
-    return [Change(part=ChangedPart.ORCHESTRATION, file=file, texts=texts) for texts in changes]
+    file = str(failing.kernel_config().orchestration.source)
+    reference_text = _orchestration_text(reference)
+    aligned = apply_reference_allocations(reference.orchestration(), failing.orchestration())
+    groups = group_changes(text_changes(reference_text, aligned))
+    if not groups:
+        groups = group_changes(text_changes(reference_text, source_lines(_orchestration_text(failing))))
+    return [Change(part=ChangedPart.ORCHESTRATION, file=file, edits=edits) for edits in groups]
 
 
-def _kernels(bad: BuildDirectory, good: BuildDirectory) -> list[Change]:
-    """Kernels that both builds have, by name, and whose sources differ."""
+def _kernel_changes(failing: BuildDirectory, reference: BuildDirectory) -> list[Change]:
+    """Return a change for each kernel that both builds have, by name, and whose sources differ."""
     changes: list[Change] = []
-    for kernel in bad.kernel_config().kernels.values():
-        other = good.kernel_config().kernel_named(kernel.name)
+    for kernel in failing.kernel_config().kernels.values():
+        other = reference.kernel_config().kernel_named(kernel.name)
         if other is None or kernel.external or other.external:
             continue
-        if texts := text_changes(_source(good, other), source_lines(_source(bad, kernel))):
-            listed = _kernel_list_change(bad, good, kernel, other)
+        if edits := text_changes(reference.source(other.source), source_lines(failing.source(kernel.source))):
+            listed = _kernel_list_change(failing, reference, kernel, other)
             changes.append(
                 listed
-                or Change(part=ChangedPart.KERNEL, file=str(kernel.source), kernel=kernel.name, texts=texts)
+                or Change(part=ChangedPart.KERNEL, file=str(kernel.source), kernel=kernel.name, edits=edits)
             )
     return changes
 
 
 def _kernel_list_change(
-    bad: BuildDirectory, good: BuildDirectory, kernel: Kernel, other: Kernel
+    failing: BuildDirectory, reference: BuildDirectory, kernel: Kernel, other: Kernel
 ) -> Change | None:
-    """The change that a kernel is built from another source, which both builds have alike.
+    """Return the change that the failing build lists another file for a kernel.
 
-    None where the source itself was changed.
+    Return None unless both builds have that file with the same contents.
+
+    kernel: the kernel in the failing build. other: the kernel of the same name in the reference.
     """
-    both_have = next(
-        (each for each in good.kernel_config().kernels.values() if each.source == kernel.source), None
-    )
-    if kernel.source == other.source or both_have is None or _source(good, both_have) != _source(bad, kernel):
+    listed = {each.source for each in reference.kernel_config().kernels.values()}
+    if kernel.source == other.source or kernel.source not in listed:
         return None
-    lists = [build.source(PurePath(KERNEL_CONFIG_FILE)) for build in (good, bad)]
+    if reference.source(kernel.source) != failing.source(kernel.source):
+        return None
+    lists = [build.source(PurePath(KERNEL_CONFIG_FILE)) for build in (reference, failing)]
     names = [each.source.name.encode() for each in (kernel, other)]
-    texts = tuple(
-        change
-        for change in text_changes(lists[0], source_lines(lists[1]))
-        if any(name in line for name in names for line in (*change.was, *change.new_lines))
+    edits = tuple(
+        edit
+        for edit in text_changes(lists[0], source_lines(lists[1]))
+        if any(name in line for name in names for line in (*edit.old, *edit.new_lines))
     )
-    return Change(part=ChangedPart.KERNEL_LIST, file=KERNEL_CONFIG_FILE, kernel=kernel.name, texts=texts)
+    return Change(part=ChangedPart.KERNEL_LIST, file=KERNEL_CONFIG_FILE, kernel=kernel.name, edits=edits)
 
 
-def _program(build: BuildDirectory) -> bytes:
+def _orchestration_text(build: BuildDirectory) -> bytes:
     return build.source(build.kernel_config().orchestration.source)
 
 
-def _source(build: BuildDirectory, kernel: Kernel) -> bytes:
-    return build.source(kernel.source)
-
-
-def _write(build: BuildDirectory, source: PurePosixPath, text: bytes, *, anew: bool) -> None:
+def _write(build: BuildDirectory, source: PurePosixPath, text: bytes, *, always: bool) -> None:
+    """Write a source of a build. Without `always`, a file that already has this text is not touched."""
     file = build.folder.locate(source)
-    if anew or file.read_bytes() != text:
+    if always or file.read_bytes() != text:
         file.write_bytes(text)
 
 
 def _list_contents(config: KernelConfig) -> tuple[object, ...]:
-    """The relevant contents of a kernel list, whatever its files are called."""
+    """Return the contents of a kernel list that matter, without the paths of files that belong to the build."""
     kernels: Mapping[int, object] = {
         number: (kernel.name, kernel.core_type, kernel.external and kernel.source, kernel.signature)
         for number, kernel in config.kernels.items()
@@ -225,32 +246,32 @@ def _list_contents(config: KernelConfig) -> tuple[object, ...]:
 
 
 def _toolchains_differ(failing: Toolchain, reference: Toolchain) -> bool:
-    """Return whether the builds are run by different toolchains, as far as places and variables tell."""
+    """Return whether two toolchains differ in their settings, their variables or the paths of their repositories."""
 
-    def settings(side: Toolchain) -> tuple[object, ...]:
-        places = {name: entry.path for name, entry in side.stack.repositories.items()}
-        return side.python, side.platform, side.schedule, side.environment, places
+    def settings(toolchain: Toolchain) -> tuple[object, ...]:
+        paths = {name: entry.path for name, entry in toolchain.stack.repositories.items()}
+        return toolchain.python, toolchain.platform, toolchain.schedule, toolchain.environment, paths
 
     return settings(failing) != settings(reference)
 
 
 def data_changes(failing: Path, reference: Path) -> tuple[Change, ...]:
-    """Tensors, by their files, that differ between two folders of frozen data; none where a folder is missing.
+    """Return a change for each tensor that differs in two folders of frozen data.
 
-    Raises `BuildOutputError` where a tensor of the failing build cannot be read.
+    Return no change if the reference has no such folder. Raises `BuildOutputError` where other data cannot be read.
     """
     try:
-        theirs = GoldenData.open(reference)
+        reference_data = GoldenData.open(reference)
     except BuildOutputError:
         return ()
-    ours = GoldenData.open(failing)
+    failing_data = GoldenData.open(failing)
     return (
-        *_data_changes_in(ours.inputs, theirs.inputs, "data/in"),
-        *_data_changes_in(ours.outputs, theirs.outputs, "data/out"),
+        *_folder_changes(failing_data.inputs, reference_data.inputs, "data/in"),
+        *_folder_changes(failing_data.outputs, reference_data.outputs, "data/out"),
     )
 
 
-def _data_changes_in(failing: TensorFolder, reference: TensorFolder, folder: str) -> tuple[Change, ...]:
+def _folder_changes(failing: TensorFolder, reference: TensorFolder, folder: str) -> tuple[Change, ...]:
     return tuple(
         Change(part=ChangedPart.DATA, file=f"{folder}/{name}.pt")
         for name in failing.names
@@ -259,64 +280,65 @@ def _data_changes_in(failing: TensorFolder, reference: TensorFolder, folder: str
 
 
 def _differ(failing: TensorFolder, reference: TensorFolder, name: str) -> bool:
-    ours, theirs = failing.tensor(name), reference.tensor(name)
-    return (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape) or (
-        ours.contiguous().tobytes() != theirs.contiguous().tobytes()
+    one, other = failing.tensor(name), reference.tensor(name)
+    return (one.dtype, one.shape) != (other.dtype, other.shape) or (
+        one.contiguous().tobytes() != other.contiguous().tobytes()
     )
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the failing build's source. `text` is the line as it is used here. `number`, from 1, and `written` are
-    those of the line in that build's file."""
+    """A line of the failing build's source."""
 
     text: bytes
+    """The line as it is compared and applied, with the allocations of the reference."""
     number: int
+    """The number of the line in the file, from 1."""
     written: bytes
+    """The line as it is in the file. It is empty if the line comes from the reference."""
 
 
 def source_lines(text: bytes) -> tuple[SourceLine, ...]:
-    """The lines of a file, unchanged."""
+    """Return the lines of a file, unchanged."""
     lines = text.splitlines(keepends=True)
     return tuple(SourceLine(line, number, line) for number, line in enumerate(lines, start=1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextChange:
-    """Lines of a source that differ in the failing build's version.
-
-    `start` to `stop` are line numbers of the reference, from 0. The range is empty where lines were only added.
-    """
+    """Adjacent lines of the reference, and the lines of the failing build that replace them."""
 
     start: int
+    """The line number of the first replaced line in the reference, from 0."""
     stop: int
-    was: tuple[bytes, ...]
-    now: tuple[SourceLine, ...]
+    """The line number after the last replaced line. It equals `start` if lines are only added."""
+    old: tuple[bytes, ...]
+    new: tuple[SourceLine, ...]
     first_line: int
-    """The first line of the change in the failing build's text, from 1."""
+    """The line number of the change in the file of the failing build, from 1."""
 
     @property
     def new_lines(self) -> tuple[bytes, ...]:
-        """Return the new lines, which replace `was`."""
-        return tuple(line.text for line in self.now)
+        """Return the texts of the new lines."""
+        return tuple(line.text for line in self.new)
 
     @property
     def changes_code(self) -> bool:
         """Return whether more than comments and blanks differ."""
-        return _code(self.was) != _code(self.new_lines)
+        return _code(self.old) != _code(self.new_lines)
 
     def lines(self) -> tuple[str, ...]:
-        """The change as a diff shows it, with `-` and `+` before the lines."""
+        """Return the change as a diff shows it, with `-` or `+` before each line."""
         return tuple(
             f"{sign} {line.decode('utf-8', 'replace').strip()}"
-            for sign, lines in (("-", self.was), ("+", tuple(line.written for line in self.now)))
+            for sign, lines in (("-", self.old), ("+", tuple(line.written for line in self.new)))
             for line in lines
             if line.strip()
         )
 
 
 def text_changes(reference: bytes, failing: Sequence[SourceLine]) -> tuple[TextChange, ...]:
-    """All changes that matter to a compiler, in their order.
+    """Return all changes that matter to a compiler, in the order of the lines.
 
     >>> [change.lines() for change in text_changes(b"a;\\nb;\\n", source_lines(b"a;\\nc;\\n"))]
     [('- b;', '+ c;')]
@@ -328,8 +350,8 @@ def text_changes(reference: bytes, failing: Sequence[SourceLine]) -> tuple[TextC
         TextChange(
             start=start,
             stop=stop,
-            was=tuple(old[start:stop]),
-            now=tuple(failing[first:last]),
+            old=tuple(old[start:stop]),
+            new=tuple(failing[first:last]),
             first_line=failing[first].number if first < len(failing) else len(failing) + 1,
         )
         for kind, start, stop, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
@@ -339,9 +361,10 @@ def text_changes(reference: bytes, failing: Sequence[SourceLine]) -> tuple[TextC
 
 
 def group_changes(changes: Sequence[TextChange]) -> tuple[tuple[TextChange, ...], ...]:
-    """The changes of an orchestration, in groups whose members must be made together. A group holds lines and values
-    that moved from one place to another, and all that is said of one task's arguments. Declarations of names that both
-    versions have are separate changes, even on adjacent lines.
+    """Return the changes of an orchestration in groups. The changes of a group must be made together.
+
+    Lines and values that moved from one place to another are in one group. So are all lines about the arguments of one
+    task. Declarations of names that both versions have are separate changes, even on adjacent lines.
 
     >>> [len(group) for group in group_changes(text_changes(b"a;\\nb;\\nc;\\n", source_lines(b"b;\\na;\\nc;\\nd;\\n")))]
     [2, 1]
@@ -349,46 +372,71 @@ def group_changes(changes: Sequence[TextChange]) -> tuple[tuple[TextChange, ...]
     >>> [len(group) for group in group_changes(text_changes(old, new))]
     [1, 1]
     """
-    groups: list[tuple[set[bytes], set[bytes], list[TextChange]]] = []
-    for change in (part for whole in changes for part in _declarations(whole)):
-        was, now = _movable_code(change.was), _movable_code(change.new_lines)
-        found = _ARGUMENTS.findall(b"".join((*change.was, *change.new_lines)))
-        names = {b"arguments " + (added or submitted) for added, submitted in found}
-        was, now, members = was | names, now | names, [change]
-        for group in [each for each in groups if each[0] & now or each[1] & was]:
-            groups.remove(group)
-            was, now, members = was | group[0], now | group[1], [*group[2], *members]
-        groups.append((was, now, members))
-    return tuple(tuple(members) for _, _, members in groups)
+    groups: list[_Group] = []
+    for change in (part for whole in changes for part in _split_declarations(whole)):
+        arguments = _ARGUMENTS.findall(b"".join((*change.old, *change.new_lines)))
+        names = {b"arguments " + (added or submitted) for added, submitted in arguments}
+        group = _Group(
+            removed_code=_movable_code(change.old) | names,
+            added_code=_movable_code(change.new_lines) | names,
+            members=(change,),
+        )
+        for earlier in [each for each in groups if each.belongs_with(group)]:
+            groups.remove(earlier)
+            group = earlier.merge(group)
+        groups.append(group)
+    return tuple(group.members for group in groups)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Group:
+    """Changes that must be made together, with the code that they remove and add."""
+
+    removed_code: set[bytes]
+    added_code: set[bytes]
+    members: tuple[TextChange, ...]
+
+    def belongs_with(self, later: _Group) -> bool:
+        """Return whether one group removes code that the other adds, which means that the code moved."""
+        return bool(self.removed_code & later.added_code or self.added_code & later.removed_code)
+
+    def merge(self, later: _Group) -> _Group:
+        """Return one group with the changes of both."""
+        return _Group(
+            removed_code=self.removed_code | later.removed_code,
+            added_code=self.added_code | later.added_code,
+            members=self.members + later.members,
+        )
 
 
 def _movable_code(lines: tuple[bytes, ...]) -> set[bytes]:
-    """The statements of the lines and the values of the names in them. The same code elsewhere means that it moved."""
+    """Return the statements of the lines, and the values that they declare, to find them again elsewhere."""
     statements = {code for line in lines if (code := _code((line,))) not in (b"", b"{", b"}", b"};")}
     declared = (_DECLARATION.match(line) for line in lines)
     return statements | {b"value " + _code((found[2],)) for found in declared if found is not None}
 
 
-def _declarations(change: TextChange) -> Iterator[TextChange]:
-    """The change split by lines, if each line declares the name that the old line in its place declared. Otherwise the
-    change is not split."""
+def _split_declarations(change: TextChange) -> Iterator[TextChange]:
+    """Yield one change for each line, if each new line declares the name that the old line in its place declared.
+
+    Otherwise yield the change itself.
+    """
     pairs = [
-        (_DECLARATION.match(was), _DECLARATION.match(now))
-        for was, now in zip(change.was, change.new_lines, strict=False)
+        (_DECLARATION.match(old), _DECLARATION.match(new))
+        for old, new in zip(change.old, change.new_lines, strict=False)
     ]
-    alike = all(was is not None and now is not None and was[1] == now[1] for was, now in pairs)
-    if len(change.was) != len(change.now) or not alike:
+    same_names = all(old is not None and new is not None and old[1] == new[1] for old, new in pairs)
+    if len(change.old) != len(change.new) or not same_names:
         yield change
         return
-    for place, (was, now) in enumerate(zip(change.was, change.now, strict=True)):
-        start = change.start + place
-        part = TextChange(start=start, stop=start + 1, was=(was,), now=(now,), first_line=now.number)
+    for start, (old, new) in enumerate(zip(change.old, change.new, strict=True), start=change.start):
+        part = TextChange(start=start, stop=start + 1, old=(old,), new=(new,), first_line=new.number)
         if part.changes_code:
             yield part
 
 
 def apply_changes(reference: bytes, chosen: Collection[TextChange]) -> bytes:
-    """The reference's text with the chosen changes.
+    """Return the text of the reference with the chosen changes.
 
     >>> changes = text_changes(b"a\\nb\\nc\\n", source_lines(b"x\\nb\\ny\\n"))
     >>> apply_changes(b"a\\nb\\nc\\n", changes[1:])
@@ -401,15 +449,17 @@ def apply_changes(reference: bytes, chosen: Collection[TextChange]) -> bytes:
 
 
 def _code(lines: tuple[bytes, ...]) -> bytes:
-    """The text without comments and blanks."""
-    bare = _COMMENT.sub(lambda match: match[1] or b" ", b"".join(lines))
+    """Return the text without comments and blanks."""
+    bare = _COMMENT_OR_STRING.sub(lambda match: match[1] or b" ", b"".join(lines))
     return b"".join(bare.split())
 
 
 def apply_reference_allocations(reference: Orchestration, failing: Orchestration) -> tuple[SourceLine, ...]:
-    """The lines of `failing`, with larger batches of allocations from `reference`. A batch is replaced if the
-    reference's batch holds all of its allocations and more, because nothing lies in the additional ones. A batch that
-    is not fully understood stays unchanged."""
+    """Return the lines of `failing`, with larger batches of allocations from `reference`.
+
+    A batch is replaced if the reference's batch has all of its allocations and more. The additional allocations have no
+    effect, because no tensor of `failing` uses them. A batch that is not fully understood stays unchanged.
+    """
     lines = list(source_lines(failing.source))
     added: dict[int, list[bytes]] = {}
     for allocation in failing.allocations:
@@ -418,34 +468,36 @@ def apply_reference_allocations(reference: Orchestration, failing: Orchestration
         if other is None or tensors is None:
             continue
         declared = _missing_declarations(reference, failing, other)
-        own = _only_line(failing, allocation.statement)
-        theirs = _only_line(reference, other.statement)
-        if declared is None or own is None or theirs is None:
+        failing_line = _only_line(failing, allocation.statement)
+        reference_line = _only_line(reference, other.statement)
+        if declared is None or failing_line is None or reference_line is None:
             continue
         for before, text in declared:
-            added.setdefault(own if before is None else before, []).extend(text)
-        _change(lines, own, reference.source.splitlines(keepends=True)[theirs])
-        for line, place in tensors:
-            place_there = other.infos.index(allocation.infos[place])
-            _change(lines, line, _PLACE.sub(rb"\g<1>%d\g<2>" % place_there, lines[line].text))
+            added.setdefault(failing_line if before is None else before, []).extend(text)
+        _replace_line(lines, failing_line, reference.source.splitlines(keepends=True)[reference_line])
+        for line, index in tensors:
+            new_index = other.infos.index(allocation.infos[index])
+            _replace_line(lines, line, _BATCH_INDEX.sub(rb"\g<1>%d\g<2>" % new_index, lines[line].text))
     return tuple(_insert_lines(lines, added))
 
 
 def _larger_batch(
     reference: Orchestration, failing: Orchestration, allocation: Allocation
 ) -> Allocation | None:
-    """The reference's batch of the same name, if it allocates the same tensors and more, each of them once."""
-    others = [other for other in reference.allocations if other.variable == allocation.variable]
-    ours = [other for other in failing.allocations if other.variable == allocation.variable]
-    if len(others) != 1 or len(ours) != 1:
+    """Return the reference's batch of the same name, if it has all allocations of this one, and more, each once."""
+    reference_batches, failing_batches = (
+        [batch for batch in side.allocations if batch.variable == allocation.variable]
+        for side in (reference, failing)
+    )
+    if len(reference_batches) != 1 or len(failing_batches) != 1:
         return None
-    infos, more = allocation.infos, others[0].infos
+    infos, more = allocation.infos, reference_batches[0].infos
     once = len(set(infos)) == len(infos) and len(set(more)) == len(more)
-    return others[0] if once and set(infos) < set(more) else None
+    return reference_batches[0] if once and set(infos) < set(more) else None
 
 
 def _tensors_of(failing: Orchestration, allocation: Allocation) -> list[tuple[int, int]] | None:
-    """The line and the index in the batch of each tensor that is taken from it. None if some tensors may be missed."""
+    """Return the line and the index of each tensor that is taken from a batch. Return None if some may be missed."""
     named = [
         tensor
         for tensor in failing.tensors
@@ -456,51 +508,54 @@ def _tensors_of(failing: Orchestration, allocation: Allocation) -> list[tuple[in
     if len(mentioned) != 1 + len(named):
         return None
     known = [
-        (line, place)
-        for line, place in found
-        if line is not None and place is not None and place < len(allocation.infos)
+        (line, index)
+        for line, index in found
+        if line is not None and index is not None and index < len(allocation.infos)
     ]
     return known if len(known) == len(named) else None
 
 
 def _line_of(failing: Orchestration, tensor: TensorName) -> int | None:
+    """Return the line that takes a tensor from its batch. Return None if it does more than that."""
     line = _only_line(failing, tensor.statement)
     text = b"" if line is None else failing.source.splitlines(keepends=True)[line]
-    return line if len(_PLACE.findall(text)) == 1 else None
+    return line if len(_BATCH_INDEX.findall(text)) == 1 else None
 
 
 def _missing_declarations(
     reference: Orchestration, failing: Orchestration, batch: Allocation
 ) -> list[tuple[int | None, list[bytes]]] | None:
-    """Declarations of the allocations that `failing` does not have: where to put each, and its lines. The place is the
-    line after it, or None for the line of the batch. The result is None if a declaration is not found."""
+    """Return the lines that declare each allocation that `failing` lacks, with the line before which they belong.
+
+    That line is None for the line of the batch. Return None if a declaration is not found.
+    """
     known, infos = {info.name for info in failing.create_infos}, reference.create_infos
     order = [info.name for info in infos]
     found: list[tuple[int | None, list[bytes]]] = []
     for name in sorted(set(batch.infos) - known, key=lambda name: order.index(name) if name in order else -1):
         if order.count(name) != 1:
             return None
-        place = order.index(name)
-        declared = _declaration(reference, infos[place])
+        index = order.index(name)
+        declared = _declaration_lines(reference, infos[index])
         if declared is None:
             return None
         text = reference.source.splitlines(keepends=True)[declared.start : declared.stop]
-        found.append((_place_before(failing, order[place + 1 :], batch), text))
+        found.append((_line_after(failing, order[index + 1 :], batch), text))
     return found
 
 
-def _place_before(failing: Orchestration, following: Sequence[str], batch: Allocation) -> int | None:
-    """The line of `failing` that declares the first of the names in `following` that the batch has too."""
+def _line_after(failing: Orchestration, following: Sequence[str], batch: Allocation) -> int | None:
+    """Return the line of `failing` that declares the first of these names that the batch has too."""
     own: Mapping[str, CreateInfo] = {info.name: info for info in failing.create_infos}
     for name in following:
         if name in own and name in batch.infos:
-            declared = _declaration(failing, own[name])
+            declared = _declaration_lines(failing, own[name])
             return None if declared is None else declared.start
     return None
 
 
-def _declaration(orchestration: Orchestration, info: CreateInfo) -> range | None:
-    """The lines that declare an allocation, its shape first. None if they are not adjacent."""
+def _declaration_lines(orchestration: Orchestration, info: CreateInfo) -> range | None:
+    """Return the lines that declare an allocation, from its shape on. Return None if the shape is not found nearby."""
     last = _only_line(orchestration, info.statement)
     shapes = _SHAPES.search(orchestration.text(info.statement))
     if last is None or shapes is None:
@@ -513,7 +568,7 @@ def _declaration(orchestration: Orchestration, info: CreateInfo) -> range | None
 
 
 def _only_line(orchestration: Orchestration, statement: Span) -> int | None:
-    """The line number, from 0, of a statement that is alone on its line. None if it is not."""
+    """Return the line number, from 0, of a statement. Return None if the statement is not alone on one line."""
     before = orchestration.source[: statement.start].rpartition(b"\n")[2]
     after = orchestration.source[statement.end :].partition(b"\n")[0].strip(b" \t\r;")
     several = "\n" in orchestration.text(statement)
@@ -522,12 +577,12 @@ def _only_line(orchestration: Orchestration, statement: Span) -> int | None:
     return orchestration.source.count(b"\n", 0, statement.start)
 
 
-def _change(lines: list[SourceLine], line: int, text: bytes) -> None:
+def _replace_line(lines: list[SourceLine], line: int, text: bytes) -> None:
     lines[line] = SourceLine(text, lines[line].number, lines[line].written)
 
 
 def _insert_lines(lines: Sequence[SourceLine], added: Mapping[int, Sequence[bytes]]) -> list[SourceLine]:
-    """Insert the added lines before their places. Inserted lines are in no file."""
+    """Return the lines with the added ones before their line numbers. The added lines are not in the file."""
     whole: list[SourceLine] = []
     for place, line in enumerate(lines):
         whole += [SourceLine(text, line.number, b"") for text in added.get(place, ())]

@@ -283,7 +283,7 @@ def what_changed(cause: Cause, differences: Sequence[TaskDifference], *, identic
     if differences:
         return differences[0].text
     changed = cause.changes[0]
-    lines = [line for text in changed.texts for line in text.lines()]
+    lines = [line for edit in changed.edits for line in edit.lines()]
     return f"the {changed.part.value}: {'  '.join(lines[:_MOST_NAMED])}".removesuffix(": ")
 
 
@@ -329,16 +329,16 @@ def _kind(
 
 def build_change(change: Change) -> BuildChange:
     """A change with the lines that differ; of many lines, only the first ones."""
-    lines = [line for text in change.texts for line in text.lines()]
+    lines = [line for edit in change.edits for line in edit.lines()]
     gone, come = (sorted(line[1:] for line in lines if line.startswith(sign)) for sign in "-+")
     is_move = bool(gone) and gone == come
-    here = next((text.first_line for text in change.texts if text.now or not is_move), None)
+    here = next((edit.first_line for edit in change.edits if edit.new or not is_move), None)
     return BuildChange(
         part=change.part.value,
         file=change.file,
         line=here,
         kernel=change.kernel or None,
-        moved_from=next(text.start + 1 for text in change.texts if text.was) if is_move else None,
+        moved_from=next(edit.start + 1 for edit in change.edits if edit.old) if is_move else None,
         diff=tuple(lines[:_MOST_LINES]),
     )
 

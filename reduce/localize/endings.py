@@ -219,20 +219,20 @@ def _written_tensor(orchestration: Orchestration, submit: Submit) -> str | None:
     return tensor_name(orchestration, [submit], written[0]) if len(written) == 1 else None
 
 
-def _crashes(failing: RunnableBuild, count: int, one_less: Sequence[Submit] = ()) -> Steps[bool]:
+def _crashes(failing: RunnableBuild, count: int, stop_before: Sequence[Submit] = ()) -> Steps[bool]:
     """Return whether the build crashes with its first `count` tasks.
 
-    If one of the statements `one_less` submits the last of these tasks, that task is left out.
+    If one of the statements `stop_before` submits the last of these tasks, that task is left out.
     """
     yield from Tell(
         f"it crashed: running it with its first {count} tasks"
-        + (f", the last one not of {len(one_less)} of its statements" if one_less else "")
+        + (f", the last one not of {len(stop_before)} of its statements" if stop_before else "")
     )
-    name = f"crash/first-{count}" + "".join(f"-{submit.statement.start}" for submit in one_less[:1])
-    name += f"-{len(one_less)}" if one_less else ""
+    name = f"crash/first-{count}" + "".join(f"-{submit.statement.start}" for submit in stop_before[:1])
+    name += f"-{len(stop_before)}" if stop_before else ""
 
     ran = yield from _run(
-        failing, name, lambda original: keep_first_submits(original, count, one_less=one_less)
+        failing, name, lambda original: keep_first_submits(original, count, stop_before=stop_before)
     )
     verdict = ran.classification.verdict
     if verdict is not Verdict.CRASH and not verdict.traits.compares_outputs:

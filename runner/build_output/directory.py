@@ -32,7 +32,7 @@ from .files import (
     Folder,
     FolderPath,
     JsonError,
-    Literal,
+    LiteralValue,
     MalformedFileError,
     Member,
     MissingFileError,
@@ -198,13 +198,13 @@ def kernel_names(build: Path | None) -> dict[int, str]:
     return {func_id: kernel.name for func_id, kernel in kernels.items()}
 
 
-def _is_plain(value: Literal) -> bool:
+def _is_plain(value: LiteralValue) -> bool:
     if isinstance(value, list | dict):
         return all(map(_is_plain, value if isinstance(value, list) else value.values()))
     return not isinstance(value, FolderPath | Member)
 
 
-def _plain(value: Literal) -> Plain:
+def _plain(value: LiteralValue) -> Plain:
     match value:
         case FolderPath() | Member():
             raise NotUnderstoodError("expected a plain value")
@@ -216,7 +216,7 @@ def _plain(value: Literal) -> Plain:
             return value
 
 
-def _orchestration(folder: Folder, entry: dict[str, Literal]) -> OrchestrationEntry:
+def _orchestration(folder: Folder, entry: dict[str, LiteralValue]) -> OrchestrationEntry:
     return OrchestrationEntry(
         source=_inner_source(folder, entry.get("source"), "ORCHESTRATION"),
         function_name=_require_type(entry.get("function_name"), str, "ORCHESTRATION['function_name']"),
@@ -224,7 +224,7 @@ def _orchestration(folder: Folder, entry: dict[str, Literal]) -> OrchestrationEn
     )
 
 
-def _kernels(folder: Folder, entries: Literal) -> dict[int, Kernel]:
+def _kernels(folder: Folder, entries: LiteralValue) -> dict[int, Kernel]:
     if not isinstance(entries, list):
         raise NotUnderstoodError("KERNELS is no list")
     kernels: dict[int, Kernel] = {}
@@ -237,7 +237,7 @@ def _kernels(folder: Folder, entries: Literal) -> dict[int, Kernel]:
     return kernels
 
 
-def _kernel(folder: Folder, entry: dict[str, Literal], where: str) -> Kernel:
+def _kernel(folder: Folder, entry: dict[str, LiteralValue], where: str) -> Kernel:
     external = _require_type(entry.get("external", False), bool, f"{where}['external']")
     if external:
         source = PurePosixPath(_require_type(entry.get("source"), str, f"{where}['source']"))
@@ -263,7 +263,7 @@ def _kernel(folder: Folder, entry: dict[str, Literal], where: str) -> Kernel:
     )
 
 
-def _inner_source(folder: Folder, value: Literal, where: str) -> PurePosixPath:
+def _inner_source(folder: Folder, value: LiteralValue, where: str) -> PurePosixPath:
     """Return a source's path relative to the folder, with links and `..` resolved."""
     spelled = (
         value.relative if isinstance(value, FolderPath) else _require_type(value, str, f"{where}['source']")
@@ -280,7 +280,7 @@ def _inner_source(folder: Folder, value: Literal, where: str) -> PurePosixPath:
     return PurePosixPath(folder.locate(path).relative_to(folder.root))
 
 
-def _signature(value: Literal, where: str) -> tuple[Direction, ...] | None:
+def _signature(value: LiteralValue, where: str) -> tuple[Direction, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list):
@@ -292,13 +292,13 @@ def _signature(value: Literal, where: str) -> tuple[Direction, ...] | None:
     return tuple(Direction[member] for member in members if member is not None)
 
 
-def _dictionary(where: str, value: Literal) -> dict[str, Literal]:
+def _dictionary(where: str, value: LiteralValue) -> dict[str, LiteralValue]:
     if not isinstance(value, dict):
         raise NotUnderstoodError(f"{where} is no dictionary")
     return {key: entry for key, entry in value.items() if isinstance(key, str)}
 
 
-def _require_type(value: Literal, kind: type[T], where: str) -> T:
+def _require_type(value: LiteralValue, kind: type[T], where: str) -> T:
     # True is an int to isinstance, but it is no function id.
     if isinstance(value, kind) and type(value) is kind:
         return value

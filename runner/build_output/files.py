@@ -1,10 +1,10 @@
-"""Reads the files below one folder, and nothing else.
+"""Reads files, but only those inside a given folder.
 
-`Folder` gives access to files whose path, links resolved, lies inside it. `BuildOutputError` and its subclasses say in
-one line what is wrong with a file. `json_reader` decodes JSON into typed records, with one error for everything that
-can be wrong with it.
+`Folder` resolves the links in a path, and refuses a path that leads out of the folder. `BuildOutputError` and its
+subclasses say in one line what is wrong with a file. `json_reader` decodes JSON into typed records, and raises only
+`JsonError`.
 
-`assigned_literals` reads the values that a Python file assigns off its syntax tree, and executes nothing. It
+`assigned_literals` reads the values that a Python file assigns. It parses the file and does not execute it. It
 understands what a generated `kernel_config.py` holds: literals, lists, dictionaries and names assigned before. It also
 understands members of an imported enumeration (`_D.IN`), and paths built from the file's own folder.
 """
@@ -29,12 +29,12 @@ import numpy.typing as npt
 
 
 class BuildOutputError(Exception):
-    """A build directory, or a file in it, cannot be read as what it should be.
+    """A build directory, or a file in it, is missing, unsafe or not in the expected format.
 
     Attributes:
         path: the file or folder at fault.
-        expected: what a sound one has there.
-        found: what this one has.
+        expected: what should be there.
+        found: what is there.
         remedy: what to do about it, or an empty string.
     """
 
@@ -48,39 +48,39 @@ class BuildOutputError(Exception):
 
 
 def _one_line(text: str) -> str:
-    """Make a parser's message about a hostile file fit to be printed."""
+    """Replace characters that cannot be printed by blanks, and shorten the text to 400 characters."""
     printable = "".join(character if character.isprintable() else " " for character in text)
     return printable if len(printable) <= 400 else f"{printable[:400]}..."
 
 
 class MissingFileError(BuildOutputError):
-    """The file is not there."""
+    """The file does not exist, or cannot be read."""
 
 
 class MalformedFileError(BuildOutputError):
-    """The file is there, but is not of the format its name promises."""
+    """The file can be read, but does not have the format that its name implies."""
 
 
 class UnsafePathError(BuildOutputError):
-    """A path leads out of the build directory, or to something that is no regular file."""
+    """A path leads out of the folder, or to something that is not a regular file."""
 
 
 class FileTooLargeError(BuildOutputError):
-    """The file is larger than any sound one of its kind, and was not read."""
+    """The file, or the number of files, exceeds a limit. Nothing was read."""
 
 
 class IncompleteRecordError(BuildOutputError):
-    """A dumped argument has no complete payload to look at: see its `flaw`."""
+    """A dumped argument has no complete payload. Its `flaw` says why."""
 
 
 _HEAD_BYTES = 4096
-"""`is_text` decides by this many bytes at the start of a file."""
+"""`is_text` looks at this many bytes at the start of a file."""
 
 _CHUNK = 2**20
-"""Files are read and compared in pieces of this many bytes. Smaller ones cost calls, larger ones memory."""
+"""Files are read and compared in pieces of this many bytes. Smaller pieces cost more calls, larger ones
+more memory."""
 MOST_ENTRIES = 200_000
-"""At most this many files and folders may lie below one folder. Links inside of it can make a few look like any
-number."""
+"""At most this many files and folders may lie below one folder. Links between folders can multiply the entries."""
 
 SAFETENSORS, NUMPY_ARRAY = "a safetensors file", "an array of numpy.save"
 _ZIP = "a zip archive"
@@ -93,11 +93,11 @@ _FORMATS = (
     (b"\x80", "a pickle"),
     (b"PK\x03\x04", _ZIP),
 )
-"""The first bytes of files that people take for tensor files, and what such files are."""
+"""The first bytes of files that people mistake for tensor files, and the name of each format with "a" or "an"."""
 
 
 def is_valid_path(path: str) -> bool:
-    """Return whether the system takes the text as a path: it has no NUL, and no half of a character."""
+    """Return whether the system accepts the text as a path: it has no NUL, and can be encoded."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -106,7 +106,7 @@ def is_valid_path(path: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Says why a file is not read: what was found in its place, and what to do about it."""
+    """The reason why a file is not read: what is in its place, and what to do about it."""
 
     found: str
     remedy: str = ""
@@ -114,13 +114,13 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """What lies below a folder, by path, in order.
+    """All entries below a folder, sorted by path.
 
     Attributes:
-        files: regular files inside the folder, links to such included.
+        files: regular files inside the folder, and links to such files.
         folders: folders that were listed.
-        refused: entries that are no regular file inside the folder, or cannot be listed.
-        left_out: files and folders that the caller does not want, with the reason.
+        refused: entries that lead out of the folder, are of another kind, or cannot be read.
+        left_out: files and folders that the caller leaves out, with the reason.
     """
 
     files: Sequence[str]
@@ -131,27 +131,26 @@ class Tree:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder whose files are read only after their path, links resolved, is known to lie inside it.
+    """A folder that reads a file only if its path, with links resolved, lies inside the folder.
 
-    The check and the read are two steps. It guards against what a build left behind, not against a process that swaps
-    files meanwhile.
+    The check and the read are two steps. So a process that replaces files between them can defeat the check.
     """
 
     root: Path
 
     @classmethod
     def open(cls, root: Path, *, expected: str) -> Folder:
-        """Return the existing folder `root`, itself possibly a link; `MissingFileError` if there is none."""
+        """Return the folder `root`, which may be a link. Raise `MissingFileError` if it is not a folder."""
         if not root.is_dir():
             found = "a file" if root.exists() else "nothing"
             raise MissingFileError(path=root, expected=expected, found=found)
         return cls(root.resolve())
 
     def locate(self, relative: PurePath | str) -> Path:
-        """Return the absolute path of `relative`, links resolved.
+        """Return the absolute path of `relative`, with links resolved.
 
         Raises:
-            UnsafePathError: it is absolute, or leads out of the folder.
+            UnsafePathError: `relative` is absolute, is not a valid path, or leads out of the folder.
         """
         spelled = str(relative)
         inside = self.root / relative
@@ -193,14 +192,15 @@ class Folder:
             return False
 
     def size(self, relative: PurePath | str, *, expected: str) -> int:
-        """Return the bytes of the regular file `relative`, with the errors of `find`."""
+        """Return the size of the regular file `relative` in bytes. Raises what `find` raises."""
         return self.find(relative, expected=expected)[1]
 
     def find(self, relative: PurePath | str, *, expected: str) -> tuple[Path, int]:
-        """Return the path of the regular file `relative`, links resolved, and its bytes.
+        """Return the path of the regular file `relative`, with links resolved, and its size in bytes.
 
         Raises:
-            MissingFileError, UnsafePathError: as their names say.
+            MissingFileError: the file does not exist, or cannot be read.
+            UnsafePathError: the path leads out of the folder, or to something that is not a regular file.
         """
         path = self.locate(relative)
         try:
@@ -221,7 +221,8 @@ class Folder:
         """Return the contents of a regular file of at most `limit` bytes.
 
         Raises:
-            MissingFileError, UnsafePathError, FileTooLargeError: as their names say.
+            MissingFileError, UnsafePathError: as `find` raises them.
+            FileTooLargeError: the file has more than `limit` bytes.
         """
         path, size = self.find(relative, expected=expected)
         if size > limit:
@@ -239,11 +240,14 @@ class Folder:
     def read_part(
         self, relative: PurePath | str, *, start: int, size: int, expected: str
     ) -> npt.NDArray[np.uint8]:
-        """Return `size` bytes of a regular file from `start` on, in memory: the file may be cut short meanwhile.
+        """Return a copy of `size` bytes of a regular file, from the offset `start` on.
+
+        The bytes are copied because the file may be cut short later.
 
         Raises:
-            MissingFileError, UnsafePathError: as their names say.
-            MalformedFileError: the file ends before.
+            MissingFileError, UnsafePathError: as `find` raises them.
+            FileTooLargeError: this machine has less memory left than `size`.
+            MalformedFileError: the file ends before the last of these bytes.
         """
         path, _ = self.find(relative, expected=expected)
         try:
@@ -264,16 +268,16 @@ class Folder:
         return part
 
     def names(self, relative: PurePath | str = "") -> list[str]:
-        """Return the sorted names of the entries of the folder `relative`, which must exist."""
+        """Return the sorted names of the entries of the folder `relative`. Raises `OSError` if it cannot be listed."""
         return sorted(entry.name for entry in self.locate(relative).iterdir())
 
     def tree(self, left_out: Callable[[str], str]) -> Tree:
-        """List everything below the folder. `left_out` returns the reason for which a path is left out, or "".
+        """List everything below the folder. `left_out` returns why a path is left out, or "" to keep it.
 
-        A link that stays inside the folder is followed, unless it leads to a folder that it lies in.
+        A link that stays inside the folder is followed, unless it leads to a folder that contains the link.
 
         Raises:
-            FileTooLargeError: there are more than `MOST_ENTRIES`.
+            FileTooLargeError: there are more than `MOST_ENTRIES` files and folders.
         """
         files: list[str] = []
         folders: list[str] = []
@@ -282,9 +286,9 @@ class Folder:
         waiting: list[tuple[str, tuple[Path, ...]]] = [("", (self.root,))]
         seen = 0
         while waiting:
-            folder, way = waiting.pop()
+            folder, ancestors = waiting.pop()
             try:
-                with os.scandir(way[-1]) as listed:
+                with os.scandir(ancestors[-1]) as listed:
                     entries = [(f"{folder}/{entry.name}".lstrip("/"), entry) for entry in listed]
             except OSError as error:
                 refused[folder or "."] = Refusal(found=f"a folder that cannot be listed ({error.strerror})")
@@ -307,10 +311,10 @@ class Folder:
                     refused[path] = found
                 elif not found.is_dir():
                     files.append(path)
-                elif found in way:
-                    refused[path] = Refusal(found="a link to a folder that it lies in")
+                elif found in ancestors:
+                    refused[path] = Refusal(found="a link to a folder that contains it")
                 else:
-                    waiting.append((path, (*way, found)))
+                    waiting.append((path, (*ancestors, found)))
         return Tree(
             files=sorted(files),
             folders=sorted(folders),
@@ -319,7 +323,7 @@ class Folder:
         )
 
     def _target(self, path: str) -> Path | Refusal:
-        """Return the regular file or folder that `path` is, links resolved, or why it is neither."""
+        """Return the regular file or folder that `path` leads to, or the reason why it is neither."""
         try:
             target = self.locate(path)
             mode = target.stat().st_mode
@@ -336,28 +340,28 @@ class Folder:
 
 
 def read_into_memory(path: Path, stream: IO[bytes], size: int) -> tuple[npt.NDArray[np.uint8], int]:
-    """Read `size` bytes from a stream of the file `path`, a piece at a time. Return the buffer, and how many were read.
+    """Read up to `size` bytes of the file `path` from a stream. Return a buffer of that size, and how many were read.
 
     Raises:
-        FileTooLargeError: this machine has not that much memory left.
+        FileTooLargeError: this machine has less memory left than `size`.
     """
     require_memory(path, size)
     try:
-        room = np.empty(size, np.uint8)
+        buffer = np.empty(size, np.uint8)
     except MemoryError as error:
-        raise _too_large(path, size, "more than this process may take") from error
+        raise _too_large(path, size, "more than this process may use") from error
     read = 0
     while read < size:
         piece = stream.read(min(_CHUNK, size - read))
         if not piece:
             break
-        room[read : read + len(piece)] = np.frombuffer(piece, np.uint8)
+        buffer[read : read + len(piece)] = np.frombuffer(piece, np.uint8)
         read += len(piece)
-    return room, read
+    return buffer, read
 
 
 def require_memory(path: Path, size: int) -> None:
-    """Raise `FileTooLargeError` where `size` bytes of the file `path` are more than this machine has left."""
+    """Raise `FileTooLargeError` if `size` bytes of the file `path` do not fit into the free memory of this machine."""
     if size <= _CHUNK:
         return
     with suppress(OSError, ValueError), Path("/proc/meminfo").open("rb") as file:
@@ -366,35 +370,35 @@ def require_memory(path: Path, size: int) -> None:
             raise _too_large(path, size, f"{left} left on this machine")
 
 
-def _too_large(path: Path, size: int, left: str) -> FileTooLargeError:
+def _too_large(path: Path, size: int, reason: str) -> FileTooLargeError:
     return FileTooLargeError(
         path=path,
         expected="a tensor that fits into memory",
-        found=f"{size} bytes, {left}",
+        found=f"{size} bytes, {reason}",
         remedy="compare parts of it",
     )
 
 
 MOST_COMPARED_BYTES = 2**32
-"""At most this many bytes of a file without tensors are compared. A sparse file may claim any size."""
+"""A file without tensors is compared only up to this size in bytes. A sparse file may have any size."""
 
 
-def first_difference(one: Path, other: Path) -> int | None:
-    """Return the first byte at which two files differ, or one of them has ended; None where they are the same.
+def first_difference(actual: Path, expected: Path) -> int | None:
+    """Return the offset of the first byte at which two files differ, or None if they are the same.
 
-    The files are read to their ends.
+    If one file is the beginning of the other, the offset is its size. The files may be of any size.
     """
-    with one.open("rb") as first, other.open("rb") as second:
-        place = 0
+    with actual.open("rb") as actual_file, expected.open("rb") as expected_file:
+        offset = 0
         while True:
-            ours, theirs = first.read(_CHUNK), second.read(_CHUNK)
-            if ours != theirs:
-                pairs = zip(ours, theirs, strict=False)
-                differing = (at for at, (mine, golden) in enumerate(pairs) if mine != golden)
-                return place + next(differing, min(len(ours), len(theirs)))
-            if not ours:
+            actual_chunk, expected_chunk = actual_file.read(_CHUNK), expected_file.read(_CHUNK)
+            if actual_chunk != expected_chunk:
+                pairs = enumerate(zip(actual_chunk, expected_chunk, strict=False))
+                differing = (index for index, (one, other) in pairs if one != other)
+                return offset + next(differing, min(len(actual_chunk), len(expected_chunk)))
+            if not actual_chunk:
                 return None
-            place += len(ours)
+            offset += len(actual_chunk)
 
 
 def _kind(mode: int) -> str:
@@ -406,7 +410,7 @@ def _kind(mode: int) -> str:
 
 
 def is_text(path: Path) -> bool:
-    """Return whether a file begins as text does: printable letters in UTF-8. False where it cannot be read."""
+    """Return whether a file begins with printable characters in UTF-8. False where it cannot be read or is empty."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES).decode(
@@ -414,11 +418,11 @@ def is_text(path: Path) -> bool:
             )
     except (OSError, UnicodeDecodeError):
         return False
-    return bool(head) and all(letter.isprintable() or letter.isspace() for letter in head)
+    return bool(head) and all(character.isprintable() or character.isspace() for character in head)
 
 
 def describe_non_archive(path: Path) -> str | None:
-    """Say what a file is that cannot be read as a zip archive, where its beginning or its end tells."""
+    """Return what a file is that cannot be read as a zip archive, or None where its contents do not show it."""
     kind = file_format(path)
     if kind != _ZIP:
         return kind
@@ -430,7 +434,10 @@ def describe_non_archive(path: Path) -> str | None:
 
 
 def file_format(path: Path) -> str | None:
-    """Return the format of a file, with its article, where its beginning tells. None where it cannot be read."""
+    """Return the format of a file with "a" or "an", such as "a gzip file".
+
+    Return None where the first bytes do not show the format, or the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             head, size = file.read(9), os.fstat(file.fileno()).st_size
@@ -440,12 +447,12 @@ def file_format(path: Path) -> str | None:
         return "an empty file"
     if head[8:] == b"{" and int.from_bytes(head[:8], "little") <= size - 8:
         return SAFETENSORS
-    named = (name for begin, name in _FORMATS if head.startswith(begin))
+    named = (name for magic, name in _FORMATS if head.startswith(magic))
     return next(named, "a text file" if is_text(path) else None)
 
 
 def _has_zip_directory(path: Path) -> bool:
-    """Return whether an archive has its listing, even if a damaged one."""
+    """Return whether an archive has the directory at its end, even a damaged one."""
     try:
         return zipfile.is_zipfile(path)
     except zipfile.BadZipFile:
@@ -456,17 +463,17 @@ Record = TypeVar("Record")
 
 
 class JsonError(ValueError):
-    """The text is no JSON, or not of the wanted types. The message says where."""
+    """The text is not valid JSON, or has a value of the wrong type. The message says where."""
 
 
 def json_reader(kind: type[Record]) -> Callable[[bytes], Record]:
-    """Return a function from JSON to `kind` that raises `JsonError`. Make it once and use it often."""
+    """Return a function that decodes JSON into `kind` and raises `JsonError`. Keep it: making it is slow."""
     decode = msgspec.json.Decoder(kind).decode
 
     def read(text: bytes) -> Record:
         try:
             return decode(text)
-        # msgspec raises these too: for text that is no UTF-8, and for nesting without end.
+        # msgspec also raises the last two: for text that is not valid UTF-8, and for nesting that is too deep.
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise JsonError(str(error)) from error
 
@@ -474,32 +481,31 @@ def json_reader(kind: type[Record]) -> Callable[[bytes], Record]:
 
 
 MOST_DEPTH = 64
-"""Expressions may nest this deep. Deeper ones would exhaust Python's stack, as a hostile file may intend."""
+"""Expressions may nest this deep. A hostile file could exhaust Python's stack with deeper ones."""
 _LARGEST_NUMBER = 2**63 - 1
-"""A larger integer is not read. Tables hold 64 bits with a sign."""
+"""A larger integer is not read, because the tables of the store hold signed 64-bit integers."""
 
 
 class NotUnderstoodError(ValueError):
-    """An expression that this reader cannot give a value to."""
+    """The source is not valid Python, or has an expression whose value this reader does not know."""
 
 
 @dataclass(frozen=True)
 class FolderPath:
-    """A path below the folder of the file that spells it."""
+    """A path relative to the folder of the Python file that assigns it."""
 
     relative: PurePosixPath
 
 
 @dataclass(frozen=True)
 class Member:
-    """The last name of a member of something imported, such as `IN` of `_D.IN`."""
+    """A member of an imported enumeration, by its last name: `IN` for `_D.IN`."""
 
     name: str
 
 
-Literal: TypeAlias = (
-    "str | int | float | bool | FolderPath | Member | list[Literal] | dict[str | int, Literal] | None"
-)
+_Scalar: TypeAlias = str | int | float | bool | None
+LiteralValue: TypeAlias = "_Scalar | FolderPath | Member | list[LiteralValue] | dict[str | int, LiteralValue]"
 
 _HERE = FolderPath(PurePosixPath("."))
 _OWN_FOLDER = frozenset(
@@ -514,26 +520,26 @@ _OWN_FOLDER = frozenset(
 )
 
 
-def assigned_literals(source: bytes, path: Path, names: Sequence[str]) -> dict[str, Literal]:
-    """Return the values of the module-level assignments to `names` in `source`. Names never assigned are left out.
+def assigned_literals(source: bytes, path: Path, names: Sequence[str]) -> dict[str, LiteralValue]:
+    """Return the values that `source` assigns to `names` at module level. Names that are never assigned are left out.
 
     Raises:
-        NotUnderstoodError: the source is no Python, or one of `names` has a value that is not understood.
+        NotUnderstoodError: the source is not valid Python, or one of `names` has a value that is not understood.
     """
     try:
         with warnings.catch_warnings():
-            # Doubtful escapes and the like are no concern of our user.
+            # Warnings about the file, such as for invalid escapes, do not help the user.
             warnings.simplefilter("ignore")
             tree = ast.parse(source, filename=str(path))
         return _assigned_values(tree, names)
     except NotUnderstoodError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise NotUnderstoodError(f"no Python: {str(error) or type(error).__name__}") from error
+        raise NotUnderstoodError(f"not valid Python: {str(error) or type(error).__name__}") from error
 
 
-def _assigned_values(tree: ast.Module, names: Sequence[str]) -> dict[str, Literal]:
-    values: dict[str, Literal] = {}
+def _assigned_values(tree: ast.Module, names: Sequence[str]) -> dict[str, LiteralValue]:
+    values: dict[str, LiteralValue] = {}
     for statement in tree.body:
         target = _single_target(statement)
         if target is None:
@@ -558,11 +564,11 @@ def _single_target(statement: ast.stmt) -> tuple[str, ast.expr] | None:
             return None
 
 
-def _value(node: ast.expr, values: dict[str, Literal], *, depth: int) -> Literal:
+def _value(node: ast.expr, values: dict[str, LiteralValue], *, depth: int) -> LiteralValue:
     if depth > MOST_DEPTH:
         raise _not_understood(node, "nesting this deep")
 
-    def inner(child: ast.expr) -> Literal:
+    def inner(child: ast.expr) -> LiteralValue:
         return _value(child, values, depth=depth + 1)
 
     match node:
@@ -588,7 +594,7 @@ def _value(node: ast.expr, values: dict[str, Literal], *, depth: int) -> Literal
 
 
 def _check_constant(node: ast.expr, constant: str | float | None) -> str | float | None:
-    """Return the constant if paths, commands and tables can hold it; `NotUnderstoodError` if not."""
+    """Return the constant. Raise `NotUnderstoodError` if no path, command or table can hold it."""
     if isinstance(constant, str) and not is_valid_path(constant):
         raise _not_understood(node, "a text that no path or command can hold")
     if isinstance(constant, int) and constant > _LARGEST_NUMBER:
@@ -596,8 +602,8 @@ def _check_constant(node: ast.expr, constant: str | float | None) -> str | float
     return constant
 
 
-def _path(node: ast.expr, inner: Callable[[ast.expr], Literal]) -> Literal:
-    """Return the value of an expression that says where a file lies. `inner` returns the value of a part of it."""
+def _path(node: ast.expr, inner: Callable[[ast.expr], LiteralValue]) -> LiteralValue:
+    """Return the value of an expression that makes a path. `inner` returns the value of a subexpression."""
     match node:
         case ast.BinOp(left=left, op=ast.Div(), right=right):
             return _join_path(node, [inner(left), inner(right)])
@@ -613,7 +619,7 @@ def _path(node: ast.expr, inner: Callable[[ast.expr], Literal]) -> Literal:
     raise _not_understood(node, "this expression")
 
 
-def _join_path(node: ast.expr, parts: list[Literal]) -> FolderPath:
+def _join_path(node: ast.expr, parts: list[LiteralValue]) -> FolderPath:
     match parts:
         case [FolderPath(relative=base), *names]:
             for name in names:
@@ -625,8 +631,10 @@ def _join_path(node: ast.expr, parts: list[Literal]) -> FolderPath:
             raise _not_understood(node, "this path")
 
 
-def _dictionary(node: ast.expr, keys: list[Literal], entries: list[Literal]) -> dict[str | int, Literal]:
-    result: dict[str | int, Literal] = {}
+def _dictionary(
+    node: ast.expr, keys: list[LiteralValue], entries: list[LiteralValue]
+) -> dict[str | int, LiteralValue]:
+    result: dict[str | int, LiteralValue] = {}
     for key, entry in zip(keys, entries, strict=True):
         if not isinstance(key, str | int):
             raise _not_understood(node, "a dictionary key that is neither a string nor a number")

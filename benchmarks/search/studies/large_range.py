@@ -79,7 +79,7 @@ def _search(*, workers: int, flaky: bool) -> LargeRange:
         bad = content != _GOOD and bool(graph.ancestors(int(content))[culprit])
         return Judgement.BAD if bad and (not flaky or rng.random() < 0.8) else Judgement.GOOD
 
-    def permit() -> None:
+    def check_budget() -> None:
         if len(machine.choices) >= _RUNS:
             raise BudgetSpentError("enough was measured")
 
@@ -91,7 +91,7 @@ def _search(*, workers: int, flaky: bool) -> LargeRange:
         log=_measured_ends(str(graph.bad), flaky=flaky),
     )
     machine.since = process_time()
-    Loop(machine).run([SimulatedTask(simulated=simulated, on_permit=permit, timings=None)])
+    Loop(machine).run([SimulatedTask(simulated=simulated, on_check_budget=check_budget, timings=None)])
     first, *later = machine.choices
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     return LargeRange(

@@ -116,7 +116,7 @@ def test_a_builder_that_fails_is_told_once_and_does_without() -> None:
 
     task = search(Ahead(on_begin=fail))
     assert task.culprit == "37"
-    assert task.simulated.notices == ["builds are not begun ahead any more: the disk is full"]
+    assert task.simulated.notices == ["no longer building ahead: the disk is full"]
 
 
 KEEPS = {"tools": {"cache": {"command": ["sh", "-c", "echo 1"], "keeps_objects": True}}}
@@ -173,11 +173,11 @@ def test_the_bad_end_is_built_while_the_good_end_runs(
     )
     runs = itertools.count()
 
-    def permit(_task: _SoleTask) -> None:
+    def check_budget(_task: _SoleTask) -> None:
         if next(runs) == 2:
             raise BudgetSpentError("both ends have run")
 
-    monkeypatch.setattr(_SoleTask, "permit", permit)
+    monkeypatch.setattr(_SoleTask, "check_budget", check_budget)
     with bisection.lock():
         conclusion = bisection.drive(ToldProgress(), DriveOptions())
     assert [each.commit for each in conclusion.culprits] in ([bad], [])

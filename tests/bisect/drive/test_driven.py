@@ -123,17 +123,17 @@ def test_a_probe_is_stored_when_it_starts_when_it_is_cancelled_and_when_it_is_fi
     driven = Driven(small, home)
     bisection = driven.opened()
     (wanted,) = needs(bisection).start
-    planned = bisection.plan(wanted)
-    assert planned.request.revisions["tool"] == driven.good
-    assert planned.request.directory == small.folder / "bisection" / "probes" / "0001"
+    probe = bisection.record_start(wanted)
+    assert probe.request.revisions["tool"] == driven.good
+    assert probe.request.directory == small.folder / "bisection" / "probes" / "0001"
     assert needs(bisection).start == ()
-    bisection.cancel(planned)
+    bisection.cancel(probe)
     assert driven.journal.probes.finished_probes() == []
     (wanted,) = needs(bisection).start
-    planned = bisection.plan(wanted)
-    assert planned.running.number == 1, "a cancelled run starts again in its own row"
-    result = small.prober().probe(planned.request)
-    bisection.finish(planned, result)
+    probe = bisection.record_start(wanted)
+    assert probe.running.number == 1, "a cancelled run starts again in its own row"
+    result = small.prober().probe(probe.request)
+    bisection.finish(probe, result)
     (stored,) = driven.journal.probes.finished_probes()
     assert (stored.commit, stored.judgement, stored.verdict, stored.run) == (
         driven.good,
@@ -156,8 +156,8 @@ def test_a_probe_whose_worker_was_killed_is_made_again_under_its_number(
     driven = Driven(small, home)
     bisection = driven.opened()
     (wanted,) = needs(bisection).start
-    planned = bisection.plan(wanted)
-    bisection.record_restart(planned, "a worker was killed in run 1")
+    probe = bisection.record_start(wanted)
+    bisection.record_restart(probe, "a worker was killed in run 1")
     assert driven.progress.told[-1] == "a worker was killed in run 1: it is made again"
     assert [probe.number for probe in bisection.bisection.known.log.running] == [1]
 
@@ -175,7 +175,7 @@ def test_what_is_loaded_beside_a_probe_is_awaited_before_the_process_may_end(
     with driven.held:
         bisection = driven.opened()
         (wanted,) = needs(bisection).start
-        bisection.plan(replace(wanted, save_golden=True))
+        bisection.record_start(replace(wanted, save_golden=True))
     assert sys.modules["torch"].loaded
     monkeypatch.delitem(sys.modules, "torch")
 

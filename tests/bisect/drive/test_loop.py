@@ -39,7 +39,7 @@ def task(
     *,
     fails_before: float = 0.0,
     on_start: Callable[[SimulatedBisection, WantedProbe], None] = ignore,
-    on_permit: Callable[[], None] = lambda: None,
+    on_check_budget: Callable[[], None] = lambda: None,
 ) -> SimulatedTask:
     """A case that fails from its culprit on, over a stretch of a line of commits."""
     chance = random.Random(1)
@@ -51,13 +51,13 @@ def task(
     names = [str(each) for each in commits]
     loaded = loaded_range(names, CommitGraph(line(len(names))), str(commits[0] - 1))
     simulated = SimulatedBisection(loaded=loaded, outcome=outcome, machine=machine, on_start=on_start)
-    return SimulatedTask(simulated=simulated, on_permit=on_permit)
+    return SimulatedTask(simulated=simulated, on_check_budget=on_check_budget)
 
 
 def drive(tasks: Sequence[SimulatedTask], **options: object) -> Machine:
     """All of them together, on the machine of the first; each has been given the same."""
     machine = tasks[0].simulated.machine
-    Loop(machine, together=True, **options).run(tasks)  # type: ignore[arg-type]
+    Loop(machine, share_build_cost=True, **options).run(tasks)  # type: ignore[arg-type]
     assert not machine.flying
     assert all(each.released for each in tasks)
     return machine
@@ -186,13 +186,13 @@ def test_more_bisections_than_may_be_open_all_come_to_their_turn() -> None:
 def test_an_interrupt_is_of_all_and_lets_go_what_is_held() -> None:
     machine = Machine()
 
-    def permit() -> None:
+    def check_budget() -> None:
         if machine.runs == 13:
             raise KeyboardInterrupt
 
-    tasks = [task(machine, range(1, 33), 5, on_permit=permit) for _ in range(2)]
+    tasks = [task(machine, range(1, 33), 5, on_check_budget=check_budget) for _ in range(2)]
     with pytest.raises(KeyboardInterrupt):
-        Loop(machine, together=True).run(tasks)
+        Loop(machine, share_build_cost=True).run(tasks)
     assert all(each.released and each.conclusion is None for each in tasks)
 
 

@@ -158,11 +158,11 @@ def planted_task(
         frozen=frozen,
     )
 
-    def permit() -> None:
+    def check_budget() -> None:
         if len(simulated.started) >= most:
             raise BudgetSpentError("enough")
 
-    return SimulatedTask(simulated=simulated, on_permit=permit)
+    return SimulatedTask(simulated=simulated, on_check_budget=check_budget)
 
 
 def drive(task: SimulatedTask) -> SimulatedTask:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from precision_bisect.bisect.drive.loop import PlannedProbe
+from precision_bisect.bisect.drive.loop import ProbeInFlight
 from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.engine.bisection import (
     Bisection,
@@ -264,15 +264,15 @@ class SimulatedBisection:
         assert isinstance(question, AskPins | AskMovedPins), question
         return ()
 
-    def plan(self, wanted: WantedProbe) -> PlannedProbe:
+    def record_start(self, wanted: WantedProbe) -> ProbeInFlight:
         self.on_start(self, wanted)
         self.started.append(wanted.target.content)
         running = RunningProbe(number=self._first + len(self.started) - 1, wanted=wanted)
         self.bisection = self.bisection.apply_event(ProbeStarted(running))
-        return PlannedProbe(running=running, request=cast(ProbeRequest, wanted))
+        return ProbeInFlight(running=running, request=cast(ProbeRequest, wanted))
 
-    def build_request(self, planned: PlannedProbe, target: Target) -> ProbeRequest:
-        return cast(ProbeRequest, replace(planned.running.wanted, target=target))
+    def build_request(self, probe: ProbeInFlight, target: Target) -> ProbeRequest:
+        return cast(ProbeRequest, replace(probe.running.wanted, target=target))
 
     def notice(self, text: str) -> None:
         self.notices.append(text)
@@ -280,13 +280,13 @@ class SimulatedBisection:
     def show_wait(self, why: str) -> None:
         self.notices.append(why)
 
-    def record_restart(self, planned: PlannedProbe, why: str) -> None:
+    def record_restart(self, probe: ProbeInFlight, why: str) -> None:
         return None
 
-    def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
-        wanted = planned.running.wanted
+    def finish(self, probe: ProbeInFlight, result: ProbeResult) -> None:
+        wanted = probe.running.wanted
         self.bisection = self.bisection.apply_event(
-            ProbeFinished(self.finished(planned.running.number, wanted))
+            ProbeFinished(self.finished(probe.running.number, wanted))
         )
 
     def finished(self, number: int, wanted: WantedProbe) -> FinishedProbe:
@@ -300,10 +300,10 @@ class SimulatedBisection:
             probe, errors=self.errors(wanted.target.content) if judgement is Judgement.SKIP else ()
         )
 
-    def cancel(self, planned: PlannedProbe) -> None:
-        self.bisection = self.bisection.apply_event(ProbesCancelled((planned.running.number,)))
+    def cancel(self, probe: ProbeInFlight) -> None:
+        self.bisection = self.bisection.apply_event(ProbesCancelled((probe.running.number,)))
 
-    def show_activity(self, planned: PlannedProbe, where: str, text: str) -> None:
+    def show_activity(self, probe: ProbeInFlight, where: str, text: str) -> None:
         return None
 
 
@@ -312,7 +312,7 @@ class SimulatedTask:
     """A simulated bisection as the loop takes it up."""
 
     simulated: SimulatedBisection
-    on_permit: Callable[[], None] = lambda: None
+    on_check_budget: Callable[[], None] = lambda: None
     timings: Timings | None = TIMINGS
     deadline: float | None = None
     conclusion: Conclusion | None = None
@@ -326,8 +326,8 @@ class SimulatedTask:
     def _release(self) -> None:
         self.released = True
 
-    def permit(self) -> None:
-        self.on_permit()
+    def check_budget(self) -> None:
+        self.on_check_budget()
 
     def conclude(self, conclusion: Conclusion) -> None:
         self.conclusion = conclusion

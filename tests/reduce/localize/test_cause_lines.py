@@ -115,7 +115,7 @@ def test_a_harmless_change_beside_the_cause_in_its_file_is_named_by_its_place() 
 def test_lines_that_were_moved_are_shown_once() -> None:
     good, bad = b"for (;;) {\nint a;\n}\n", b"int a;\nfor (;;) {\n}\n"
     texts = text_changes(good, source_lines(bad))
-    moved = build_change(Change(part=ChangedPart.ORCHESTRATION, file="o.cpp", texts=texts))
+    moved = build_change(Change(part=ChangedPart.ORCHESTRATION, file="o.cpp", edits=texts))
     assert moved.moved_from is not None
     told = told_of_a_cause(changes=(moved,))
     assert f"  o.cpp:{moved.line}: moved here from line {moved.moved_from}" in told
@@ -124,7 +124,7 @@ def test_lines_that_were_moved_are_shown_once() -> None:
     assert good.decode().splitlines()[moved.moved_from - 1] == line.removeprefix("+ ")
     assert [text.strip() for text in told if line[1:] in text] == [f">{line[1:]}"]
     edited = text_changes(b"a;\nb;\n", source_lines(b"a;\nc;\n"))
-    assert build_change(Change(part=ChangedPart.ORCHESTRATION, file="o.cpp", texts=edited)).moved_from is None
+    assert build_change(Change(part=ChangedPart.ORCHESTRATION, file="o.cpp", edits=edited)).moved_from is None
 
 
 def test_changes_that_fail_together_are_said_to() -> None:

@@ -68,7 +68,7 @@ def test_a_statement_that_was_moved_is_one_change(tmp_path: Path) -> None:
     assert added in source.read_text()
     source.write_text(source.read_text().replace(added, swapped))
     (change,) = changes(bad, good).changes
-    assert len(change.texts) == 2
+    assert len(change.edits) == 2
 
 
 def test_a_kernel_that_is_built_from_another_source_is_a_change_of_the_list(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_kernel_that_is_built_from_another_source_is_a_change_of_the_list(tmp_
         "kernel_config.py",
         "middle",
     )
-    assert ["middle.cpp" in line for line in change.texts[0].lines()] == [True, False]
+    assert ["middle.cpp" in line for line in change.edits[0].lines()] == [True, False]
     made = found.make([change], tmp_path / "made", None).path
     assert text(made, "middle.cpp") == text(made, "scale.cpp") == text(good, "scale.cpp")
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from precision_bisect.reduce.graph.submits import FirstSubmitsError, keep_first_submits
+from precision_bisect.reduce.graph.submits import UncountableTasksError, keep_first_submits
 from precision_bisect.reduce.localize.endings import CrashingTask, find_crashing_task
 from precision_bisect.reduce.localize.experiments import Executor, RunOnce
 from precision_bisect.reduce.localize.investigate import localize
@@ -144,5 +144,5 @@ def test_an_orchestration_returns_before_one_task_more(tmp_path: Path) -> None:
 )
 def test_tasks_that_cannot_be_counted_are_refused_with_their_line(body: str) -> None:
     text = f"void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {{\n    CoreTaskArgs p;\n    {body}\n}}\n"
-    with pytest.raises(FirstSubmitsError, match="line 3"):
+    with pytest.raises(UncountableTasksError, match="line 3"):
         keep_first_submits(Orchestration.parse(text.encode()), 1)

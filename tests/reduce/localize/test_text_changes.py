@@ -43,4 +43,4 @@ def test_the_shape_and_the_offsets_of_a_view_are_one_change() -> None:
     old = b"uint32_t v_shapes[2] = {8, 8};\nuint32_t v_offsets[2] = {0, 0};\n"
     new = b"uint32_t v_shapes[2] = {4, 8};\nuint32_t v_offsets[2] = {4, 0};\n"
     ((change,),) = group_changes(text_changes(old, source_lines(new)))
-    assert len(change.was) == 2
+    assert len(change.old) == 2

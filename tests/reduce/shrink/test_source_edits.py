@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precision_bisect.reduce.graph.submits import UntaggableError, insert_dump_markers
+from precision_bisect.reduce.graph.submits import UnmarkableError, insert_dump_markers
 from precision_bisect.reduce.graph.tasks import TaskList
 from precision_bisect.reduce.replay.replay import WorkingCopy
 from precision_bisect.reduce.replay.task_replay import (
@@ -108,7 +108,7 @@ def test_submits_that_are_all_that_a_branch_does_are_told_apart(tmp_path: Path) 
 
 def test_a_submit_that_is_no_statement_of_a_block_is_refused() -> None:
     source = orchestration("CoreTaskArgs p;\np.add_input(x0);\nx0.ndims > 1 && rt_submit_aiv_task(0, p);", 1)
-    with pytest.raises(UntaggableError, match="line 10: expected a submit that is a statement"):
+    with pytest.raises(UnmarkableError, match="line 10: expected a submit as a statement of its own"):
         insert_dump_markers(Orchestration.parse(source.encode()), results={0}, whole=set())
 
 

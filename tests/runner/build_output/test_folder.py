@@ -64,8 +64,8 @@ def test_a_tree_has_every_file_inside_and_names_what_it_does_not_follow(folder):
         "out": "a link",
         "outdir": "a link",
         "sub/pipe": "a pipe",
-        "sub/up": "a link to a folder that it lies in",
-        "twin/up": "a link to a folder that it lies in",
+        "sub/up": "a link to a folder that contains it",
+        "twin/up": "a link to a folder that contains it",
     }
     assert tree.left_out == {"twin/pipe": "by name"}
 

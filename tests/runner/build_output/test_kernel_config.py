@@ -153,10 +153,10 @@ def test_nothing_is_executed(tmp_path, payload):
         ("sum.cpp", "\\0.cpp", "a text that no path"),
         ('"func_id": 1', '"func_id": 1' + "0" * 4000, "a number this large"),
         ('"func_id": 1', '"func_id": 0x1' + "0" * 9000, "a number this large"),
-        ('"func_id": 1', '"func_id": 1' + "0" * 9000, "no Python"),
+        ('"func_id": 1', '"func_id": 1' + "0" * 9000, "not valid Python"),
         ("KERNELS = [", "KERNELS = [" + "[" * 80 + "]" * 80 + ", ", "deep"),
-        ("KERNELS = [", "KERNELS = [" + "-" * 100_000 + "1, ", "no Python"),
-        ("KERNELS = [", "KERNELS = [" + "+".join("1" * 20_000) + ", ", "no Python"),
+        ("KERNELS = [", "KERNELS = [" + "-" * 100_000 + "1, ", "not valid Python"),
+        ("KERNELS = [", "KERNELS = [" + "+".join("1" * 20_000) + ", ", "not valid Python"),
     ],
 )
 def test_wrong_content_is_one_clear_error(tmp_path, old, new, found):

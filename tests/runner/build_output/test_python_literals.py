@@ -6,14 +6,14 @@ import pytest
 
 from precision_bisect.runner.build_output.files import (
     FolderPath,
-    Literal,
+    LiteralValue,
     Member,
     NotUnderstoodError,
     assigned_literals,
 )
 
 
-def value_of(expression: str, before: str = "") -> Literal:
+def value_of(expression: str, before: str = "") -> LiteralValue:
     source = f"{before}\nA = {expression}\n".encode()
     return assigned_literals(source, Path("kernel_config.py"), ["A"])["A"]
 
@@ -29,7 +29,7 @@ def value_of(expression: str, before: str = "") -> Literal:
         ("os.path.join(os.path.dirname(__file__), 'k', 'a')", FolderPath(PurePosixPath("k/a"))),
     ],
 )
-def test_what_generated_files_hold_is_understood(expression: str, value: Literal) -> None:
+def test_what_generated_files_hold_is_understood(expression: str, value: LiteralValue) -> None:
     assert value_of(expression) == value
 
 
@@ -52,5 +52,5 @@ def test_what_would_have_to_be_run_is_refused(expression: str) -> None:
 
 
 def test_text_that_is_no_python_is_refused() -> None:
-    with pytest.raises(NotUnderstoodError, match="no Python"):
+    with pytest.raises(NotUnderstoodError, match="not valid Python"):
         assigned_literals(b"A = (", Path("x.py"), ["A"])
