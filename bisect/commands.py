@@ -35,7 +35,7 @@ from ..runner.stack import Stack
 from ..runner.workspace.environment import MachineFinding, examine_machine
 from ..runner.workspace.home import command_line, locate_program, user_home
 from ..runner.workspace.slot import Workspace
-from ..store.database import is_there, open_to_read
+from ..store.database import migrate_and_read, store_exists
 from ..store.tables import BisectionRow, CommitRow
 from ..store.vocabulary import Seeks, plural
 from .ask.ends import Plan
@@ -242,7 +242,7 @@ def show_history(name: str | None, *, store: str | None, as_json: bool = False) 
     def body() -> int:
         console = Console()
         url = store_url(store)
-        if name is None and not is_there(url):
+        if name is None and not store_exists(url):
             print("[]" if as_json else f"no bisections yet in {url}")
             return 0
         with _open(url)() as session:
@@ -289,9 +289,9 @@ def print_issue(name: str, *, store: str | None) -> int:
 
 
 def _open(url: str) -> sessionmaker[Session]:
-    if not is_there(url):
+    if not store_exists(url):
         raise UserError(f"expected a store at {url}, found none; name another one with --store")
-    return open_to_read(url)
+    return migrate_and_read(url)
 
 
 def _list_json(session: Session) -> str:

@@ -1,14 +1,15 @@
-"""Reads a dump of the compiler's IR (`passes_dump/NN_after_X.py`) into a `IrProgram`.
+"""Reads a dump of the compiler's IR (`passes_dump/NN_after_X.py`) into an `IrProgram`.
 
-A dump is Python text. `ast` reads it; nothing of it is imported or executed. It is hostile until it was checked:
-its size, its depth and the size of its numbers are bounded. Each function is parsed on its own. What is not
-understood in one costs that function only: its `problem` names the file and the line.
+A dump is Python text. `ast` parses it; no part of it is imported or executed. A dump may be hostile, so the size of the
+file and the depth of its expressions are bounded. Each function is parsed separately. If one is not understood, only
+that function is lost: its `problem` names the file and the line.
 
-Spellings of all dumps since February 2026 are read:
+The reader accepts the spellings of all dumps since February 2026:
 
 - memory references `MemRef(base, offset, size)`, and the older `MemRef(space, address, size, id)`;
 - spaces `Mem.Vec` and `MemorySpace.Vec`; pads `PadValue` and `TilePad`; `split=` beside `optimizations=`;
-- operations named `tile.`, and the older `block.`; names that are Python's keywords, with an underscore or without.
+- operations named `tile.`, and the older `block.`;
+- operations named like keywords of Python, with an underscore at the end or without.
 """
 
 from __future__ import annotations
@@ -32,13 +33,12 @@ from .ir import (
     Function,
     If,
     IrProgram,
-    Item,
-    Items,
+    ItemList,
     Jump,
+    LanguageConstant,
     MeaningError,
     MemoryReference,
     MemorySpace,
-    Name,
     Operator,
     OtherType,
     Parameter,
@@ -47,32 +47,34 @@ from .ir import (
     ScalarType,
     Scope,
     Statement,
-    Symbol,
+    Subscript,
     TensorType,
     TileType,
     Type,
+    Variable,
     While,
     Yield,
 )
 
 MOST_BYTES = 16 << 20
-"""A dump may not be larger than this, so that a hostile one does not fill the memory."""
+"""A larger dump is an error, so that a hostile one does not fill the memory."""
 
 MOST_DEPTH = 60
-"""Expressions of one statement may nest this deep. The compiler's own dumps stay below 20."""
+"""Deeper nesting in one statement is an error. The compiler's own dumps stay below 20."""
 
 _FUNCTION = re.compile(r"^[ \t]*@\w+\.function\b", re.MULTILINE)
 _CLASS = re.compile(r"^class (\w+):", re.MULTILINE)
 _DIMENSION = re.compile(r"^(\w+) = \w+\.dynamic\(", re.MULTILINE)
 _KEYWORD_OPERATION = re.compile(r"\.(and|or|not)\(")
-"""These operations have keywords for names. Python could not parse them, so they get an underscore at the end."""
+"""The names of these operations are keywords. Python cannot parse them, so the reader adds an underscore."""
 
-_PLAIN_OPERATORS = {"min", "max", "abs"}
+_CALLED_OPERATORS = {"min", "max", "abs"}
+"""A dump writes these scalar operators as calls."""
 _DTYPES = {each.label: each for each in ElementType} | {
     "BF16": ElementType.BFLOAT16,
     "FP8E4M3": ElementType.FP8E4M3FN,
 }
-_SPACES = {each.value: each for each in MemorySpace}
+_MEMORY_SPACES = {each.value: each for each in MemorySpace}
 _BINARY: Mapping[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -97,11 +99,11 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 }
 _UNARY: Mapping[type[ast.unaryop], str] = {ast.USub: "neg", ast.Not: "not", ast.Invert: "~"}
 _LOOPS = {"range", "parallel", "pipeline", "unroll", "spmd", "split_aiv"}
-"""`execution` knows these kinds of loops. Another kind may mean another order, so it is a problem."""
+"""`execution` can run these kinds of loops. Another kind is a problem, because it may run in another order."""
 
 
 class _NotUnderstoodError(Exception):
-    """Carries a line within the function that is being read, and what was not understood there."""
+    """The reader does not understand a node. `line` is its line in the text that Python parsed."""
 
     def __init__(self, node: ast.AST, problem: str) -> None:
         super().__init__(problem)
@@ -110,7 +112,7 @@ class _NotUnderstoodError(Exception):
 
 
 def read_dump(path: Path) -> IrProgram:
-    """Raises a `MeaningError` where the file is no dump at all."""
+    """Read the dump in a file. Raises `MeaningError` if the file is no dump at all."""
     place = DumpLine(path.name, 1)
     try:
         with path.open("rb") as stream:
@@ -127,7 +129,7 @@ def read_dump(path: Path) -> IrProgram:
 
 
 def read_program(text: str, file: str) -> IrProgram:
-    """Read the text of a dump; `file` names it in errors."""
+    """Read the text of a dump. `file` is its name in errors. Raises `MeaningError` if the text has no functions."""
     text = _KEYWORD_OPERATION.sub(r".\1_(", text)
     starts = [match.start() for match in _FUNCTION.finditer(text)]
     if not starts:
@@ -153,7 +155,7 @@ def _read_function(text: str, file: str, first_line: int) -> Function:
     reader = _FunctionReader(file, first_line)
     try:
         indent = len(text) - len(text.lstrip(" \t"))
-        # Python reads an indented block under a condition; it counts lines from there.
+        # Python cannot parse indented text alone, so it stands below a condition, or else below an empty line.
         module = ast.parse(f"if 1:\n{text}" if indent else f"\n{text}")
         body = module.body[0]
         node = body.body[0] if isinstance(body, ast.If) else body
@@ -161,10 +163,10 @@ def _read_function(text: str, file: str, first_line: int) -> Function:
             raise _NotUnderstoodError(node, "expected a function")
         return reader.read(node, place)
     except _NotUnderstoodError as error:
-        problem = MeaningError(DumpLine(file, first_line + error.line - 2), error.problem)
+        problem = MeaningError(_dump_line(file, first_line, error.line), error.problem)
     except SyntaxError as error:
-        line = first_line + (error.lineno or 2) - 2
-        problem = MeaningError(DumpLine(file, line), f"expected Python, found {error.msg}")
+        line = _dump_line(file, first_line, error.lineno or 2)
+        problem = MeaningError(line, f"expected Python, found {error.msg}")
     except (ValueError, RecursionError, MemoryError) as error:
         problem = MeaningError(place, f"expected Python, found {str(error) or 'too much nesting'}")
     return Function(
@@ -172,12 +174,20 @@ def _read_function(text: str, file: str, first_line: int) -> Function:
     )
 
 
+def _dump_line(file: str, first_line: int, parsed_line: int) -> DumpLine:
+    """Return the line of a dump for a line that Python counts.
+
+    Python counts from 1, and the function's text begins at its second line, which is `first_line` of the dump.
+    """
+    return DumpLine(file, first_line + parsed_line - 2)
+
+
 class _FunctionReader:
-    """Reads one function; a problem anywhere in it ends the reading with `_NotUnderstoodError`."""
+    """Reads one function. Each method raises `_NotUnderstoodError` at the first node that it does not understand."""
 
     def __init__(self, file: str, first_line: int) -> None:
         self._file = file
-        self._shift = first_line - 2
+        self._first_line = first_line
 
     def read(self, node: ast.FunctionDef, place: DumpLine) -> Function:
         keywords: dict[str, Expression] = {}
@@ -187,7 +197,7 @@ class _FunctionReader:
         role = keywords.get("type")
         return Function(
             name=node.name,
-            role=role.last if isinstance(role, Symbol) else "",
+            role=role.last if isinstance(role, LanguageConstant) else "",
             parameters=tuple(self._parameter(each) for each in node.args.args if each.arg != "self"),
             body=self._block(node.body),
             attributes=keywords,
@@ -196,13 +206,13 @@ class _FunctionReader:
         )
 
     def _place(self, node: ast.stmt) -> DumpLine:
-        return DumpLine(self._file, self._shift + node.lineno)
+        return _dump_line(self._file, self._first_line, node.lineno)
 
     def _parameter(self, node: ast.arg) -> Parameter:
         annotation = node.annotation
         direction = ParameterDirection.IN
         if isinstance(annotation, ast.Subscript):
-            head = _path(annotation.value)
+            head = _dotted_name(annotation.value)
             if head in ("Out", "InOut"):
                 direction = ParameterDirection(head)
                 annotation = annotation.slice
@@ -222,7 +232,7 @@ class _FunctionReader:
                 yield self._assignment(node, place)
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 return
-            case ast.Expr(value=ast.Call() as call) if _path(call.func) == "yield_":
+            case ast.Expr(value=ast.Call() as call) if _dotted_name(call.func) == "yield_":
                 yield Yield((), self._expressions(call.args), place)
             case ast.Expr(value=value):
                 yield Evaluate(self._expression(value), place)
@@ -240,7 +250,13 @@ class _FunctionReader:
             case ast.For():
                 return self._loop(node, place)
             case ast.While(test=test, body=body):
-                return While(self._expression(test), (), (), self._block(body), place)
+                return While(
+                    condition=self._expression(test),
+                    carried=(),
+                    initial=(),
+                    body=self._block(body),
+                    place=place,
+                )
             case ast.If(test=test, body=body, orelse=otherwise):
                 return If(self._expression(test), self._block(body), self._block(otherwise), place)
             case ast.With(items=[item], body=body):
@@ -257,12 +273,12 @@ class _FunctionReader:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 targets = (Definition(name),)
             case ast.Assign(targets=[ast.Tuple(elts=elements)], value=value):
-                targets = tuple(Definition(each) for each in _names(elements))
+                targets = tuple(Definition(each) for each in _variable_names(elements))
             case _:
                 raise _NotUnderstoodError(
                     node, f"expected an assignment to variables, found {ast.unparse(node)[:60]}"
                 )
-        if isinstance(value, ast.Call) and _path(value.func) == "yield_":
+        if isinstance(value, ast.Call) and _dotted_name(value.func) == "yield_":
             return Yield(targets, self._expressions(value.args), place)
         return Assign(targets, self._expression(value), place)
 
@@ -273,45 +289,47 @@ class _FunctionReader:
 
     def _loop(self, node: ast.For, place: DumpLine) -> Statement:
         call = node.iter
-        kind = _path(call.func) if isinstance(call, ast.Call) else ""
+        kind = _dotted_name(call.func) if isinstance(call, ast.Call) else ""
         if not isinstance(call, ast.Call) or kind not in _LOOPS | {"while_"}:
             raise _NotUnderstoodError(node, f"expected a loop of the IR, found {ast.unparse(call)[:60]}")
         attributes = self._attributes(call.keywords)
-        given = attributes.pop("init_values", Items(()))
-        initial = given.elements if isinstance(given, Items) else (given,)
+        values = attributes.pop("init_values", ItemList(()))
+        initial = values.elements if isinstance(values, ItemList) else (values,)
         if kind == "while_":
             first, *body = node.body
             if (
                 not isinstance(first, ast.Expr)
                 or not isinstance(first.value, ast.Call)
-                or _path(first.value.func) != "cond"
+                or _dotted_name(first.value.func) != "cond"
             ):
                 raise _NotUnderstoodError(first, "expected the loop's condition `cond(...)`")
             elements = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
             condition = self._expression(first.value.args[0])
-            return While(condition, _names(elements), initial, self._block(body), place)
+            return While(
+                condition=condition,
+                carried=_variable_names(elements),
+                initial=initial,
+                body=self._block(body),
+                place=place,
+            )
         variable, carried = _loop_targets(node.target)
         if len(carried) != len(initial):
             raise _NotUnderstoodError(
                 node,
                 f"expected as many initial values as carried ones, found {len(initial)} and {len(carried)}",
             )
-        bounds = list(self._expressions(call.args))
-        if not 1 <= len(bounds) <= 3:
-            raise _NotUnderstoodError(node, f"expected one to three bounds of a loop, found {len(bounds)}")
-        start = bounds.pop(0) if len(bounds) > 1 else Constant(0)
-        step = bounds[1] if len(bounds) > 1 else Constant(1)
+        start, stop, step = _loop_bounds(node, self._expressions(call.args))
         return For(
-            variable,
-            kind,
-            start,
-            bounds[0],
-            step,
-            carried,
-            initial,
-            self._block(node.body),
-            place,
-            attributes,
+            variable=variable,
+            kind=kind,
+            start=start,
+            stop=stop,
+            step=step,
+            carried=carried,
+            initial=initial,
+            body=self._block(node.body),
+            place=place,
+            attributes=attributes,
         )
 
     def _scope(self, item: ast.withitem, body: list[ast.stmt], place: DumpLine) -> Scope:
@@ -320,12 +338,12 @@ class _FunctionReader:
             raise _NotUnderstoodError(call, f"expected a scope of the IR, found {ast.unparse(call)[:60]}")
         task = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else None
         return Scope(
-            _path(call.func),
-            self._expressions(call.args),
-            self._attributes(call.keywords),
-            self._block(body),
-            place,
-            task,
+            kind=_dotted_name(call.func),
+            operands=self._expressions(call.args),
+            attributes=self._attributes(call.keywords),
+            body=self._block(body),
+            place=place,
+            task=task,
         )
 
     # Expressions
@@ -334,7 +352,7 @@ class _FunctionReader:
         return tuple(self._expression(node, depth) for node in nodes)
 
     def _attributes(self, keywords: list[ast.keyword], depth: int = 0) -> dict[str, Expression]:
-        """Keyword arguments; those of `attrs={...}` are put beside the others."""
+        """Return the keyword arguments of a call, merged with the entries of `attrs={...}`."""
         attributes: dict[str, Expression] = {}
         for keyword in keywords:
             if keyword.arg == "attrs" and isinstance(keyword.value, ast.Dict):
@@ -353,13 +371,13 @@ class _FunctionReader:
             case ast.Constant(value=bool() | int() | float() | str() | None as value):
                 return Constant(value)
             case ast.Name(id=name):
-                return Name(name)
+                return Variable(name)
             case ast.Attribute():
-                return Symbol(_path(node))
+                return LanguageConstant(_dotted_name(node))
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
-                return Items(self._expressions(elements, depth))
+                return ItemList(self._expressions(elements, depth))
             case ast.Subscript(value=value, slice=index):
-                return Item(self._expression(value, depth), self._expression(index, depth))
+                return Subscript(self._expression(value, depth), self._expression(index, depth))
             case ast.Call():
                 return self._call(node, depth)
             case _:
@@ -386,35 +404,39 @@ class _FunctionReader:
                 )
 
     def _call(self, node: ast.Call, depth: int) -> Expression:
-        path = _path(node.func)
+        name = _dotted_name(node.func)
         root = node.func
         while isinstance(root, ast.Attribute):
             root = root.value
         if isinstance(root, ast.Name) and root.id == "self":
             operands, attributes = self._expressions(node.args, depth), self._attributes(node.keywords, depth)
-            return Call(path, operands, attributes, is_function=True)
-        if path == "const" and len(node.args) == 2:
+            return Call(name, operands, attributes, is_function=True)
+        if name == "const" and len(node.args) == 2:
             value = self._expression(node.args[0], depth)
             if isinstance(value, Constant):
                 return Constant(value.value, self._dtype(node.args[1]))
-        if path == "cast" and len(node.args) == 2:
+        if name == "cast" and len(node.args) == 2:
             return Cast(self._expression(node.args[0], depth), self._dtype(node.args[1]))
-        if path in ("submit", "spmd_submit") and node.args:
+        if name in ("submit", "spmd_submit") and node.args:
             callee, *arguments = node.args
             attributes = self._attributes(node.keywords, depth) | {"submitted": Constant(True)}
-            return Call(_path(callee), self._expressions(arguments, depth), attributes, is_function=True)
+            return Call(
+                _dotted_name(callee), self._expressions(arguments, depth), attributes, is_function=True
+            )
         operands = self._expressions(node.args, depth)
-        if path in _PLAIN_OPERATORS:
-            return Operator(path, operands)
+        if name in _CALLED_OPERATORS:
+            return Operator(name, operands)
         attributes = self._attributes(node.keywords, depth)
-        if path.startswith("block."):
-            path = "tile." + path.removeprefix("block.")
-        return Call(path.rstrip("_"), operands, attributes)
+        if name.startswith("block."):
+            # Older dumps named the operations on tiles `block.`.
+            name = "tile." + name.removeprefix("block.")
+        # `tile.and_` is the operation `and`. The underscore is there because `and` is a keyword of Python.
+        return Call(name.rstrip("_"), operands, attributes)
 
     # Types
 
     def _dtype(self, node: ast.expr) -> ElementType:
-        name = _path(node).rpartition(".")[2]
+        name = _dotted_name(node).rpartition(".")[2]
         if name not in _DTYPES:
             raise _NotUnderstoodError(
                 node, f"expected the type of an element, found {ast.unparse(node)[:40]}"
@@ -423,7 +445,7 @@ class _FunctionReader:
 
     def _type(self, node: ast.expr) -> Type:
         if isinstance(node, ast.Subscript):
-            head = _path(node.value)
+            head = _dotted_name(node.value)
             parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             if head == "Scalar":
                 return ScalarType(self._dtype(parts[0]))
@@ -443,20 +465,20 @@ class _FunctionReader:
         reference: MemoryReference | None = None
         layout = ""
         for part in parts[2:]:
-            if isinstance(part, ast.Call) and _path(part.func) == "MemRef":
+            if isinstance(part, ast.Call) and _dotted_name(part.func) == "MemRef":
                 reference, named = self._reference(part)
                 space = named or space
             elif isinstance(part, ast.Call):
                 view |= self._attributes(part.keywords)
             elif isinstance(part, ast.Attribute):
-                word = _path(part).rpartition(".")[2]
-                space = _SPACES.get(word, space)
-                layout = layout if word in _SPACES else word
+                word = _dotted_name(part).rpartition(".")[2]
+                space = _MEMORY_SPACES.get(word, space)
+                layout = layout if word in _MEMORY_SPACES else word
         valid, stride = view.get("valid_shape"), view.get("stride")
         stated = view.get("layout", view.get("blayout"))
-        layout = stated.last if isinstance(stated, Symbol) else layout
-        valid_shape = valid.elements if isinstance(valid, Items) and valid.elements else None
-        strides = stride.elements if isinstance(stride, Items) else ()
+        layout = stated.last if isinstance(stated, LanguageConstant) else layout
+        valid_shape = valid.elements if isinstance(valid, ItemList) and valid.elements else None
+        strides = stride.elements if isinstance(stride, ItemList) else ()
         if head != "Tile":
             return TensorType(
                 shape=shape,
@@ -475,7 +497,7 @@ class _FunctionReader:
             layout=layout,
             reference=reference,
             space=space,
-            inner_layout=inner.last if isinstance(inner, Symbol) else "",
+            inner_layout=inner.last if isinstance(inner, LanguageConstant) else "",
             start_offset=view.get("start_offset"),
         )
 
@@ -488,16 +510,19 @@ class _FunctionReader:
         base, offset, size = arguments[:3]
         if not isinstance(size, Constant) or not isinstance(size.value, int) or size.value < 0:
             raise _NotUnderstoodError(node, f"expected the size of a MemRef, found {ast.unparse(node)[:60]}")
-        if isinstance(base, Symbol):
-            return MemoryReference(None, offset, size.value), _SPACES.get(base.last)
-        name = base.name if isinstance(base, Name) else base.value if isinstance(base, Constant) else None
+        if isinstance(base, LanguageConstant):
+            return MemoryReference(None, offset, size.value), _MEMORY_SPACES.get(base.last)
+        name = base.name if isinstance(base, Variable) else base.value if isinstance(base, Constant) else None
         if not isinstance(name, str):
             raise _NotUnderstoodError(node, f"expected the base of a MemRef, found {ast.unparse(node)[:60]}")
         return MemoryReference(name, offset, size.value), None
 
 
-def _path(node: ast.expr) -> str:
-    """`tile.add` of `pl.tile.add`: names joined by dots, without the module's or `self`."""
+def _dotted_name(node: ast.expr) -> str:
+    """Return the dotted name of a node without its first part, the module or `self`: `tile.add` of `pl.tile.add`.
+
+    A single name is returned whole. The module `pld` becomes the first part again, as in `pld.X`.
+    """
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
@@ -509,7 +534,7 @@ def _path(node: ast.expr) -> str:
     return ".".join(reversed(names)) if names else node.id
 
 
-def _names(nodes: list[ast.expr]) -> tuple[str, ...]:
+def _variable_names(nodes: list[ast.expr]) -> tuple[str, ...]:
     names: list[str] = []
     for node in nodes:
         if not isinstance(node, ast.Name):
@@ -518,11 +543,27 @@ def _names(nodes: list[ast.expr]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _loop_bounds(
+    node: ast.For, arguments: tuple[Expression, ...]
+) -> tuple[Expression, Expression, Expression]:
+    """Return the start, the stop and the step of a loop, whose arguments are those of Python's `range`."""
+    match arguments:
+        case (stop,):
+            return Constant(0), stop, Constant(1)
+        case (start, stop):
+            return start, stop, Constant(1)
+        case (start, stop, step):
+            return start, stop, step
+        case _:
+            raise _NotUnderstoodError(node, f"expected one to three bounds of a loop, found {len(arguments)}")
+
+
 def _loop_targets(target: ast.expr) -> tuple[str, tuple[str, ...]]:
+    """Return the variable of a loop and the variables that carry values between iterations."""
     match target:
         case ast.Name(id=variable):
             return variable, ()
         case ast.Tuple(elts=[ast.Name(id=variable), ast.Tuple(elts=carried)]):
-            return variable, _names(carried)
+            return variable, _variable_names(carried)
         case _:
             raise _NotUnderstoodError(target, "expected a loop's variable and the values that it carries")

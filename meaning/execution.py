@@ -34,16 +34,16 @@ from .ir import (
     Function,
     If,
     IrProgram,
-    Item,
-    Items,
+    ItemList,
     Jump,
+    LanguageConstant,
     MeaningError,
-    Name,
     Operator,
     Return,
     Scope,
     Statement,
-    Symbol,
+    Subscript,
+    Variable,
     While,
     Yield,
     shorten_to_known,
@@ -207,7 +207,7 @@ class Execution:
             variables[parameter.name] = argument
             if isinstance(parameter.type, ArrayType) and isinstance(argument, Array):
                 for dimension, length in zip(parameter.type.shape, argument.shape, strict=False):
-                    if isinstance(dimension, Name) and dimension.name not in variables:
+                    if isinstance(dimension, Variable) and dimension.name not in variables:
                         variables[dimension.name] = length
                         self._dimensions[dimension.name] = length
         frame = Frame(
@@ -506,10 +506,10 @@ class Execution:
                 return (
                     yield from self._evaluate_call(expression, frame, target, place or frame.function.place)
                 )
-            case Items(elements=elements):
+            case ItemList(elements=elements):
                 return (yield from self._values(elements, frame, place))
-            case Item(of=of, index=index):
-                whole = yield from self.value(of, frame, place=place)
+            case Subscript(container=container, index=index):
+                whole = yield from self.value(container, frame, place=place)
                 return self._item(whole, self.plain(index, frame))
             case Cast(operand=operand, dtype=dtype):
                 return cast_scalar((yield from self.value(operand, frame, place=place)), dtype)
@@ -623,14 +623,14 @@ class Execution:
         match expression:
             case Constant(value=value):
                 return value
-            case Name(name=name):
+            case Variable(name=name):
                 return self._variable(name, frame)
-            case Symbol():
+            case LanguageConstant():
                 return expression
-            case Items(elements=elements):
+            case ItemList(elements=elements):
                 return tuple(self.plain(each, frame) for each in elements)
-            case Item(of=of, index=index):
-                return self._item(self.plain(of, frame), self.plain(index, frame))
+            case Subscript(container=container, index=index):
+                return self._item(self.plain(container, frame), self.plain(index, frame))
             case Cast(operand=operand, dtype=dtype):
                 return cast_scalar(self.plain(operand, frame), dtype)
             case Operator(symbol=symbol, operands=operands):
@@ -713,9 +713,9 @@ def _has_call(expression: Expression) -> bool:
     match expression:
         case Call():
             return True
-        case Items(elements=parts) | Operator(operands=parts):
+        case ItemList(elements=parts) | Operator(operands=parts):
             return any(_has_call(each) for each in parts)
-        case Item(of=part) | Cast(operand=part):
+        case Subscript(container=part) | Cast(operand=part):
             return _has_call(part)
         case _:
             return False

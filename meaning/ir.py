@@ -3,12 +3,12 @@
 `dump_reader` makes an `IrProgram` of a dump's text; `execution` runs it. The nouns are the compiler's own:
 
 - An `IrProgram` has `Function`s. Each has a role: orchestration, group, cube (AIC), vector (AIV), both (InCore).
-- A function's body is a tuple of statements. Loops and branches hand values on. A loop carries values from one
-  iteration to the next. A `Yield` at the end of a body gives what the loop or the branch results in.
-- A value is a tensor (in device memory), a tile (on the chip) or a scalar. A tile's type says its memory space, its
-  layout, its valid shape, and from the pass `InitMemRef` on where its bytes lie (`MemoryReference`).
+- A function's body is a tuple of statements. A loop carries values from one iteration to the next. A `Yield` at the
+  end of a body passes values on: to the next iteration, or out of the loop or branch as its results.
+- A value is a tensor (in device memory), a tile (on the chip) or a scalar. A tile's type has its memory space, layout
+  and valid shape. From the pass `InitMemRef` on it also has the location of its bytes (`MemoryReference`).
 
-Everything is a frozen value. Two functions mean the same where their `text` is equal.
+All classes are immutable. Two functions whose `text` is equal mean the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hashlib import sha256
 
 @dataclass(frozen=True)
 class DumpLine:
-    """A line of a dump."""
+    """A line of a dump file. Lines count from 1."""
 
     file: str
     line: int
@@ -33,9 +33,9 @@ class DumpLine:
 
 
 class MeaningError(Exception):
-    """A dump was not understood, or its execution failed: one line that begins with a place.
+    """A dump cannot be read or executed. The message is one line that begins with the dump's file and line.
 
-    Where it `contradicts` itself, the dump is wrong, and not only not understood.
+    With `contradicts`, the dump contradicts itself. So the dump is wrong, and not only unknown to this tool.
     """
 
     def __init__(self, place: DumpLine, problem: str, *, contradicts: bool = False) -> None:
@@ -46,7 +46,7 @@ class MeaningError(Exception):
 
 
 class Kind(Enum):
-    """The kind of number that an element's bits are."""
+    """The kind of number that the bits of an element encode."""
 
     FLOAT = "float"
     SIGNED = "signed"
@@ -55,7 +55,7 @@ class Kind(Enum):
 
 
 class ElementType(Enum):
-    """An element's type: its name in the IR, its kind, its size in bits, and its significant bits if it is a float."""
+    """The type of an element: its name in the IR, kind, size in bits, and significant bits (0 if it is no float)."""
 
     FP64 = ("FP64", Kind.FLOAT, 64, 53)
     FP32 = ("FP32", Kind.FLOAT, 32, 24)
@@ -90,7 +90,7 @@ class ElementType(Enum):
 
     @property
     def rounding_unit(self) -> float:
-        """Return the largest relative error of one rounding to nearest; 0 for what is no float."""
+        """Return the largest relative error of one rounding to nearest; 0 for a type that is no float."""
         return 2.0**-self.significant_bits if self.is_float else 0.0
 
 
@@ -111,35 +111,35 @@ class MemorySpace(Enum):
 
 
 @dataclass(frozen=True)
-class Name:
-    """The value of a variable."""
+class Variable:
+    """A use of a variable."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A number, a truth value, a string or nothing; `dtype` is the one that the dump states."""
+    """A number, a truth value, a string or None. `dtype` is the type that the dump states, if any."""
 
     value: int | float | bool | str | None
     dtype: ElementType | None = None
 
 
 @dataclass(frozen=True)
-class Symbol:
-    """A name of the language: `Mem.Vec`, `FP32`, `SplitMode.UP_DOWN`."""
+class LanguageConstant:
+    """A constant that the language names, such as `Mem.Vec`, `FP32` or `SplitMode.UP_DOWN`."""
 
     path: str
 
     @property
     def last(self) -> str:
-        """Return the last of its names."""
+        """Return the part of the path after its last dot."""
         return self.path.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of scalars: `symbol` is Python's, or `min`, `max`, `abs`, `neg`."""
+    """An operator on scalars. `symbol` is an operator of Python, or `min`, `max`, `abs` or `neg`."""
 
     symbol: str
     operands: tuple[Expression, ...]
@@ -147,30 +147,30 @@ class Operator:
 
 @dataclass(frozen=True)
 class Cast:
-    """A scalar in another type."""
+    """A scalar that is converted to another type."""
 
     operand: Expression
     dtype: ElementType
 
 
 @dataclass(frozen=True)
-class Items:
+class ItemList:
     """A list or tuple of values."""
 
     elements: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
-class Item:
-    """One value of several, or an element of a tensor; `index` counts from 0."""
+class Subscript:
+    """One item of a list or tuple, or one element of a tensor. `index` counts from 0."""
 
-    of: Expression
+    container: Expression
     index: Expression
 
 
 @dataclass(frozen=True)
 class Call:
-    """An operation (`tile.add`), or a call of another function of the program (`is_function`)."""
+    """A call of an operation such as `tile.add`. With `is_function`, a call of another function of the program."""
 
     name: str
     operands: tuple[Expression, ...]
@@ -178,7 +178,7 @@ class Call:
     is_function: bool = False
 
 
-Expression = Name | Constant | Symbol | Operator | Cast | Items | Item | Call
+Expression = Variable | Constant | LanguageConstant | Operator | Cast | ItemList | Subscript | Call
 
 
 # Types
@@ -186,10 +186,10 @@ Expression = Name | Constant | Symbol | Operator | Cast | Items | Item | Call
 
 @dataclass(frozen=True)
 class MemoryReference:
-    """The bytes of a tile: `size` bytes from `offset`, counted from the allocation `base`.
+    """The bytes of a tile: `size` bytes that begin `offset` bytes after the start of the allocation `base`.
 
-    From the pass that assigns addresses on, the offset counts from the beginning of the memory space. `base` is None
-    in dumps from before April 2026, whose references name their space and an address.
+    After the pass that assigns addresses, the offset counts from the start of the memory space. In dumps from before
+    April 2026 `base` is None, because a reference had a memory space and an address.
     """
 
     base: str | None
@@ -199,7 +199,7 @@ class MemoryReference:
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayType:
-    """A tensor or a tile. None as the valid shape stands for the whole shape."""
+    """A tensor or a tile. If the valid shape is None, the whole shape is valid."""
 
     shape: tuple[Expression, ...]
     dtype: ElementType
@@ -211,12 +211,12 @@ class ArrayType:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorType(ArrayType):
-    """A tensor in device memory; its layout is `ND`, `DN` or `NZ`."""
+    """A tensor in device memory. Its layout is `ND`, `DN` or `NZ`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TileType(ArrayType):
-    """A tile on the chip; its layout is that of its blocks, `inner_layout` that of the elements of a block."""
+    """A tile on the chip. `layout` orders its blocks, and `inner_layout` the elements of a block."""
 
     space: MemorySpace | None = None
     inner_layout: str = ""
@@ -224,7 +224,7 @@ class TileType(ArrayType):
 
     @property
     def is_fractal(self) -> bool:
-        """Its elements are ordered in blocks, not row by row."""
+        """Return whether its elements are ordered in blocks, not row by row."""
         return self.inner_layout not in ("", "none_box") or self.space in (
             MemorySpace.MAT,
             MemorySpace.LEFT,
@@ -242,7 +242,7 @@ class ScalarType:
 
 @dataclass(frozen=True)
 class OtherType:
-    """A pointer, a tuple, a list on the core: what carries no elements that operations compute with."""
+    """A type without elements to compute with, such as a pointer, a tuple or a list on the core."""
 
     text: str
 
@@ -255,7 +255,7 @@ Type = TensorType | TileType | ScalarType | OtherType
 
 @dataclass(frozen=True)
 class Definition:
-    """A variable that a statement defines, with its type if the dump states one."""
+    """A variable that a statement defines. `type` is None if the dump states none."""
 
     name: str
     type: Type | None = None
@@ -263,7 +263,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Assign:
-    """Computes a value and names it; several targets take one element each."""
+    """Assigns a value to a variable. With several targets, each gets one item of the value."""
 
     targets: tuple[Definition, ...]
     value: Expression
@@ -272,7 +272,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Computes a value for its effect alone."""
+    """Evaluates an expression for its effect alone."""
 
     value: Expression
     place: DumpLine
@@ -280,7 +280,11 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Yield:
-    """Hands values to the loop or branch whose body it ends."""
+    """Ends the body of a loop or branch, and passes values on.
+
+    The values of a loop are carried into its next iteration, or are its results. Those of a branch are its results.
+    `targets` are the variables to which the results are assigned. They are empty if the dump names none.
+    """
 
     targets: tuple[Definition, ...]
     values: tuple[Expression, ...]
@@ -289,7 +293,7 @@ class Yield:
 
 @dataclass(frozen=True)
 class Return:
-    """Ends a function with these values."""
+    """Ends a function. `values` are its results."""
 
     values: tuple[Expression, ...]
     place: DumpLine
@@ -297,7 +301,10 @@ class Return:
 
 @dataclass(frozen=True)
 class For:
-    """A counted loop; `kind` is `range`, `parallel`, `pipeline`, `unroll`, `spmd` or `split_aiv`."""
+    """A counted loop. `kind` is `range`, `parallel`, `pipeline`, `unroll`, `spmd` or `split_aiv`.
+
+    `carried` are the variables that carry values between iterations. `initial` are their values in the first one.
+    """
 
     variable: str
     kind: str
@@ -313,7 +320,7 @@ class For:
 
 @dataclass(frozen=True)
 class While:
-    """A loop with a condition that is asked before each iteration."""
+    """A loop whose condition is tested before each iteration. `carried` and `initial` are as in `For`."""
 
     condition: Expression
     carried: tuple[str, ...]
@@ -324,7 +331,7 @@ class While:
 
 @dataclass(frozen=True)
 class If:
-    """A branch."""
+    """A conditional with two alternatives. The second may be empty."""
 
     condition: Expression
     then: tuple[Statement, ...]
@@ -334,7 +341,7 @@ class If:
 
 @dataclass(frozen=True)
 class Scope:
-    """Statements that belong together: `at`, `cluster`, `spmd`, `scope` and the like."""
+    """A `with` block of the IR. `kind` is `at`, `cluster`, `spmd`, `scope` or the like."""
 
     kind: str
     operands: tuple[Expression, ...]
@@ -342,7 +349,7 @@ class Scope:
     body: tuple[Statement, ...]
     place: DumpLine
     task: str | None = None
-    """The variable that names the scope's task."""
+    """The variable that holds the scope's task, if the dump names one."""
 
 
 @dataclass(frozen=True)
@@ -357,7 +364,7 @@ Statement = Assign | Evaluate | Yield | Return | For | While | If | Scope | Jump
 
 
 def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
-    """Every statement, outer ones first, in the order of the text."""
+    """Yield each statement and those nested in it, in the order of the text. Outer statements come first."""
     for statement in statements:
         yield statement
         if isinstance(statement, (For, While, Scope)):
@@ -368,7 +375,7 @@ def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
 
 
 def calls(expression: Expression) -> Iterator[Call]:
-    """Every call in an expression, outer ones first."""
+    """Yield each call in an expression. Outer calls come first."""
     if isinstance(expression, Call):
         yield expression
         for operand in (*expression.operands, *expression.attributes.values()):
@@ -376,13 +383,13 @@ def calls(expression: Expression) -> Iterator[Call]:
     elif isinstance(expression, Operator):
         for operand in expression.operands:
             yield from calls(operand)
-    elif isinstance(expression, Items):
+    elif isinstance(expression, ItemList):
         for element in expression.elements:
             yield from calls(element)
     elif isinstance(expression, Cast):
         yield from calls(expression.operand)
-    elif isinstance(expression, Item):
-        yield from calls(expression.of)
+    elif isinstance(expression, Subscript):
+        yield from calls(expression.container)
         yield from calls(expression.index)
 
 
@@ -390,7 +397,7 @@ def calls(expression: Expression) -> Iterator[Call]:
 
 
 class ParameterDirection(Enum):
-    """Whether a function reads a parameter, writes it, or both."""
+    """Says whether a function reads a parameter, writes it, or both."""
 
     IN = "In"
     OUT = "Out"
@@ -399,7 +406,7 @@ class ParameterDirection(Enum):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter with its type and direction."""
+    """A parameter of a function."""
 
     name: str
     type: Type
@@ -408,7 +415,7 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """A function, or the reason why it was not understood: then its body is empty, and `problem` says where."""
+    """A function of a dump. If it was not understood, its body is empty, and `problem` says why and where."""
 
     name: str
     role: str
@@ -420,8 +427,8 @@ class Function:
     problem: MeaningError | None = None
 
     @cached_property
-    def operations(self) -> frozenset[str]:
-        """Return the names of all operations and functions that it calls."""
+    def called_names(self) -> frozenset[str]:
+        """Return the names of the operations and functions that it calls."""
         return frozenset(call.name for statement in walk(self.body) for call in _calls_of(statement))
 
 
@@ -450,7 +457,7 @@ def _calls_of(statement: Statement) -> Iterator[Call]:
 
 @dataclass(frozen=True, kw_only=True)
 class IrProgram:
-    """The functions of one dump, by name; `dimensions` are names of sizes that are known only when it runs."""
+    """The functions of one dump, by name. `dimensions` are the names of sizes that are known only when it runs."""
 
     name: str
     file: str
@@ -459,8 +466,12 @@ class IrProgram:
 
     @property
     def entry(self) -> Function:
-        """Return the function that a caller runs: the orchestration, or the only one that no other calls."""
-        called = {name for function in self.functions.values() for name in function.operations}
+        """Return the function that a caller runs. Raises `MeaningError` if the program has no functions.
+
+        Take the first of these groups that is not empty: orchestrations; uncalled functions that are not inlined; all
+        functions. Return the last uncalled function of the group, or else its last function.
+        """
+        called = {name for function in self.functions.values() for name in function.called_names}
         orchestrations = [each for each in self.functions.values() if each.role == "Orchestration"]
         roots = [
             each for each in self.functions.values() if each.name not in called and each.role != "Inline"
@@ -472,27 +483,31 @@ class IrProgram:
         raise MeaningError(DumpLine(self.file, 1), "expected a function, found none")
 
     @cached_property
-    def content(self) -> str:
-        """Return a hash of the functions' texts, which is equal for two programs that mean the same."""
+    def content_hash(self) -> str:
+        """Return a hash of the functions' texts. Equal hashes mean equal texts."""
         digest = sha256()
         for name in sorted(self.functions):
             digest.update(self.functions[name].text.encode())
         return digest.hexdigest()
 
 
-_ADDED = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"
-_SUFFIX, _LAST_SUFFIX = re.compile(rf"{_ADDED}+$"), re.compile(rf"{_ADDED}$")
-"""The suffixes that passes add to a variable's name, and the last of them."""
+_PASS_SUFFIX = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"
+"""A pass adds such a suffix to a variable's name."""
+_ALL_SUFFIXES = re.compile(rf"{_PASS_SUFFIX}+$")
+_LAST_SUFFIX = re.compile(rf"{_PASS_SUFFIX}$")
 
 
 def source_name(name: str) -> str:
-    """A variable's name in the case, without what passes add."""
-    return _SUFFIX.sub("", name) or name
+    """Return a variable's name without the suffixes that passes add: its name in the source of the case."""
+    return _ALL_SUFFIXES.sub("", name) or name
 
 
-def shorten_to_known(name: str, names: Container[str]) -> str | None:
-    """The one of `names` that a variable has in the case: a case's own name may end like what passes add."""
-    while name not in names:
+def shorten_to_known(name: str, known: Container[str]) -> str | None:
+    """Strip pass suffixes one at a time until the name is known; None if it never is.
+
+    A known name may itself end like a pass suffix, so `source_name` would strip too much.
+    """
+    while name not in known:
         shorter = _LAST_SUFFIX.sub("", name)
         if shorter in ("", name):
             return None

@@ -41,8 +41,8 @@ from .ir import (
     IrProgram,
     MeaningError,
     MemorySpace,
-    Name,
     TileType,
+    Variable,
     source_name,
     walk,
 )
@@ -219,7 +219,7 @@ def climb(folder: Path, case: PassCase) -> Ladder:
         except MeaningError as error:
             rungs.append(Rung(dump=dump, state=State.NOT_EXECUTED, problem=error))
             continue
-        key = f"{program.content} {stage}"
+        key = f"{program.content_hash} {stage}"
         if previous is not None and previous[0] == key:
             rungs.append(replace(previous[1], dump=dump, same_as=previous[1].dump.pass_name, seconds=0.0))
             continue
@@ -390,7 +390,7 @@ def _sketch(array: Array) -> _Sketch:
 def _is_creation(statement: Assign) -> bool:
     """It gives a variable room, of its own or that of another, and computes no value."""
     value = statement.value
-    return isinstance(value, Name) or (isinstance(value, Call) and value.name.endswith(".create"))
+    return isinstance(value, Variable) or (isinstance(value, Call) and value.name.endswith(".create"))
 
 
 def first_difference(

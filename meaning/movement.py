@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from .arithmetic import ArithmeticMode, Numbers, fill, poison, settle, tensor_numbers
-from .ir import ElementType, Kind, Symbol
+from .ir import ElementType, Kind, LanguageConstant
 from .values import (
     Array,
     Invocation,
@@ -169,7 +169,7 @@ def assemble(call: Invocation) -> Array:
 
 def _is_atomic(call: Invocation) -> bool:
     value = call.attributes.get("atomic")
-    return value.last == "Add" if isinstance(value, Symbol) else bool(value)
+    return value.last == "Add" if isinstance(value, LanguageConstant) else bool(value)
 
 
 def _write(

@@ -20,7 +20,7 @@ from enum import Enum
 import torch
 
 from .arithmetic import ArithmeticMode, Numbers, fill, poison, settle
-from .ir import Constant, DumpLine, ElementType, Function, MemorySpace, Symbol
+from .ir import Constant, DumpLine, ElementType, Function, LanguageConstant, MemorySpace
 
 
 class OperationError(Exception):
@@ -59,7 +59,7 @@ class Pending:
     is_done: bool = False
 
 
-Value = Array | Pending | int | float | bool | str | None | Symbol | tuple["Value", ...]
+Value = Array | Pending | int | float | bool | str | None | LanguageConstant | tuple["Value", ...]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,9 @@ class Invocation:
     def word(self, name: str, default: str = "") -> str:
         """A keyword that is a word, or the last name of a symbol."""
         value = self.attributes.get(name)
-        return value.last if isinstance(value, Symbol) else value if isinstance(value, str) else default
+        if isinstance(value, LanguageConstant):
+            return value.last
+        return value if isinstance(value, str) else default
 
     def number(self, name: str, default: int = 0) -> int:
         """A keyword that is an integer."""
@@ -140,7 +142,7 @@ class Invocation:
             return self.result.dtype
         for name in ("target_type", "dtype", "out_dtype", "output_dtype"):
             value = self.attributes.get(name)
-            if isinstance(value, Symbol) and value.last in ElementType.__members__:
+            if isinstance(value, LanguageConstant) and value.last in ElementType.__members__:
                 return ElementType[value.last]
         return default
 
@@ -364,7 +366,7 @@ def _copy(tile: Array) -> Array:
 
 def lane_count(function: Function) -> int:
     """Return on how many lanes a function runs at once."""
-    names = {name.rpartition(".")[2] for name in function.operations}
+    names = {name.rpartition(".")[2] for name in function.called_names}
     asks_lane = "get_subblock_idx" in names
     if function.role != "AIV":
         is_lowered = function.attributes.get("split_aiv")
@@ -373,7 +375,7 @@ def lane_count(function: Function) -> int:
         )
         return 2 if shares and asks_lane else 1
     split = function.attributes.get("split")
-    if isinstance(split, Symbol) and split.last != "NONE":
+    if isinstance(split, LanguageConstant) and split.last != "NONE":
         return 2
     both = function.attributes.get("dual_aiv_dispatch")
     return 2 if asks_lane and isinstance(both, Constant) and both.value else 1
@@ -382,7 +384,7 @@ def lane_count(function: Function) -> int:
 def split_mode(call: Invocation) -> int:
     """Return the mode in which lanes share a tile: 0 for none, 1 for rows, 2 for columns."""
     value = call.attributes.get("split", call.attributes.get("mode", 0))
-    if isinstance(value, Symbol):
+    if isinstance(value, LanguageConstant):
         return _SPLITS.get(value.last, 0)
     return int(value) if isinstance(value, (bool, int)) else 0
 

@@ -1,7 +1,7 @@
-"""Reads git repositories through GitPython's command wrapper. Nothing here writes to a checkout of the user's.
+"""Reads git repositories through GitPython's command wrapper. Nothing here writes to a user's checkout.
 
-`GitRepository` wraps one repository. It keeps a checkout's hooks, filters and monitors from running. The other
-functions find the web page of a commit, make commits in private clones, and compare what commits change.
+`GitRepository` wraps one repository. It prevents a checkout's hooks, filters and monitors from running. The other
+functions find the web page of a commit, make commits in private clones, and compare the changes of commits.
 """
 
 import os
@@ -28,14 +28,14 @@ _HTTP = re.compile(r"https?://(?:[^/@]*@)?(?P<host>[\w.-]+)(?::\d+)?/(?P<path>.+
 _SSH = re.compile(r"(?:ssh|git)://(?:[^/@]*@)?(?P<host>[\w.-]+)(?::\d+)?/(?P<path>.+)")
 _SCP = re.compile(r"(?:[^/@:]+@)?(?P<host>[\w.-]+\.[\w.-]+):(?P<path>[^/].*)")
 _PATH = re.compile(r"[\w.~-]+(?:/[\w.~-]+)+")
-_COMMITS = {"github": "commit", "gitlab": "-/commit", "gitcode": "commits/detail"}
-"""The path between a repository and a commit in a web address, by a word of the host's name."""
+_COMMIT_PATHS = {"github": "commit", "gitlab": "-/commit", "gitcode": "commits/detail"}
+"""The path between a repository and a commit in a web address. Each key is a word of the host's name."""
 
 
 def commit_page_prefix(remote: str) -> str | None:
-    """Return the web address that ends with the id of a commit; None for hosts other than GitHub, GitLab and GitCode.
+    """Return the web address of a repository's commits, to which a commit's id is appended.
 
-    A name or token in the remote's address is left out.
+    It is None for hosts other than GitHub, GitLab and GitCode. It omits a user name or token in the remote's address.
 
     >>> commit_page_prefix("git@github.com:hw/pypto.git")
     'https://github.com/hw/pypto/commit/'
@@ -47,39 +47,41 @@ def commit_page_prefix(remote: str) -> str | None:
         return None
     path = found["path"].rstrip("/").removesuffix(".git")
     words = re.split(r"[.-]", found["host"].lower())
-    kind = next((kind for kind in _COMMITS if kind in words), None)
+    kind = next((kind for kind in _COMMIT_PATHS if kind in words), None)
     if kind is None or not _PATH.fullmatch(path):
         return None
-    return f"https://{found['host'].lower()}/{path}/{_COMMITS[kind]}/"
+    return f"https://{found['host'].lower()}/{path}/{_COMMIT_PATHS[kind]}/"
 
 
-# GitPython looks for git when it is imported, and fails without it. `doctor` has to be able to report that.
+# GitPython looks for git when it is imported, and by default fails without it. `doctor` must be able to report that.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _END_OF_NAME = re.compile(r"[~^:@]")
-"""The name of a branch or tag ends here in a revision, such as `main~3`."""
-_LONGEST_COMPLAINT = 300
-"""An error shows this many characters of what git printed. Git may list every file of a checkout."""
+"""In a revision such as `main~3`, the name of the branch or tag ends before one of these characters."""
+_MAX_MESSAGE_LENGTH = 300
+"""An error shows at most this many characters of git's message. Git may list every file of a checkout."""
 _NO_MATCH = 1
-"""`git grep` and `git config` end with this exit code where nothing matches."""
-_FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
+"""`git grep` and `git config` exit with this code if nothing matches."""
+_FILTER_KEYS = r"^filter\..*\.(clean|smudge|process|required)$"
 _LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 """A commit may name any date. A later one counts as the last day that Python has, and one before 1970 as its first."""
 _NOT_FOUND = 127
-"""`env` ends with this exit code where there is no git."""
+"""`env` exits with this code if it finds no git."""
 _FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
 
 _EMPTY = "PRECISION_BISECT_EMPTY"
-"""An empty environment variable. Git settings whose names may hold any character take their empty value from it."""
-# Without this even `git status` would refresh, and so write, the user's index.
+"""The name of an empty environment variable. `--config-env` reads the empty value of a git setting from it."""
+# Without `GIT_OPTIONAL_LOCKS=0` even `git status` would refresh, and so write, the user's index.
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", _EMPTY: ""}
 
-_READING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
-"""Any command in a partial clone would fetch what it misses from the remote, by a program that the clone's settings
-name. The first variable forbids it; git before 2.45 does not know it, and fetches by no protocol instead."""
+_NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+"""These variables keep git commands from fetching.
 
-LOCAL_VARIABLES = (
+Without them, a command in a partial clone would fetch missing objects from the remote. A program that the clone's
+settings name could then run. Git before 2.45 ignores the first variable; the second one forbids all protocols."""
+
+HIDDEN_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_DIR",
@@ -92,37 +94,37 @@ LOCAL_VARIABLES = (
     "GIT_WORK_TREE",
     "PRECISION_BISECT_TOKEN",
 )
-"""Neither our own git commands nor the commands of a stack may see these variables.
+"""Our own git commands and the commands of a stack run without these variables.
 
-Hooks, aliases and `git rebase --exec` set the git variables, which would make git work on another repository than the
+Hooks, aliases and `git rebase --exec` set the git variables. They would make git work on a repository other than the
 current one. With the token, a commit under test could submit jobs."""
 
 
 def inherited_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the part of an environment that commands inherit."""
-    return {name: value for name, value in variables.items() if name not in LOCAL_VARIABLES}
+    """Return the environment variables that commands inherit: all but `HIDDEN_VARIABLES`."""
+    return {name: value for name, value in variables.items() if name not in HIDDEN_VARIABLES}
 
 
-# A file system monitor is a process that would outlive us. A checker of signatures can be any program that a checkout
-# names. A replaced or grafted commit would not be the one that its id names.
+# A file system monitor is a process that would outlive us. A checkout may name any program to check signatures.
+# A replaced or grafted commit would not be the one that its id names.
 _GIT = (
     "env",
-    *(word for name in LOCAL_VARIABLES for word in ("-u", name)),
+    *(word for name in HIDDEN_VARIABLES for word in ("-u", name)),
     "GIT_GRAFT_FILE=/dev/null",
     *("git", "--no-replace-objects", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false"),
-    *("-c", "advice.graftFileDeprecated=false"),  # A hint about it would stand in front of what went wrong.
+    *("-c", "advice.graftFileDeprecated=false"),  # This hint would come before the error message.
 )
 
 
 class GitMissingError(UserError):
-    """There is no git to run."""
+    """The git program is not installed."""
 
     def __init__(self) -> None:
         super().__init__("expected git on PATH, found none; install it")
 
 
 class GitError(UserError):
-    """A git command failed; `status` is its exit code."""
+    """A git command failed. `status` is its exit code."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
@@ -130,7 +132,7 @@ class GitError(UserError):
 
 
 GITLINK = "160000"
-"""A tree entry that is a submodule has this mode."""
+"""The mode of a tree entry that is a submodule."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,13 @@ class TreeEntry:
 
     path: str
     mode: str
-    object: str
+    object_id: str
 
 
 class GitRepository:
-    """A repository on disk, read only.
+    """A git repository on disk.
 
-    Paths in git's output are decoded with `surrogateescape`: any byte string is a path.
+    Paths in git's output are decoded with `surrogateescape`, because a path need not be valid UTF-8.
     """
 
     def __init__(self, path: Path) -> None:
@@ -155,7 +157,7 @@ class GitRepository:
 
     @classmethod
     def open(cls, path: Path, *, name: str) -> "GitRepository":
-        """Open the repository around a folder. Raises `UserError` where there is none."""
+        """Open the repository that contains a folder. Raises `UserError` if there is none."""
         where = f"{path} (repository {name}; --repository {name}=PATH names another)"
         if shutil.which("git") is None:
             raise GitMissingError
@@ -163,7 +165,7 @@ class GitRepository:
             raise UserError(f"expected a git checkout at {where}, found no such folder")
         if "\n" in str(path.absolute()):
             raise UserError(
-                f"{str(path.absolute())!r}: expected the path of a checkout in one line, found a newline"
+                f"{str(path.absolute())!r}: expected the path of a checkout without a newline, found one"
             )
         repository = cls(path)
         try:
@@ -176,8 +178,8 @@ class GitRepository:
     def open_root(cls, path: Path, *, name: str) -> "GitRepository":
         """Open a user's checkout or bare repository by its root folder.
 
-        Raises `UserError`, also where the folder lies inside a checkout. The folder of a submodule that was never
-        initialized is such a folder: git would silently use the repository that holds it.
+        Raises `UserError`, including when the folder lies inside a checkout. The folder of a submodule that was never
+        initialized lies inside one. Git would silently use the repository that contains it.
         """
         repository = cls.open(path, name=name)
         try:
@@ -198,27 +200,29 @@ class GitRepository:
         return self._output(*arguments).removesuffix("\n")
 
     def write_pack(self, target: Path, *, wanted: Sequence[str], without: Sequence[str]) -> None:
-        """Write a pack of all objects that `wanted` reach and `without` do not, but for those that are missing here.
+        """Write a pack of the objects that are reachable from `wanted` but not from `without`.
 
-        Raises `GitError` and `OSError`.
+        Objects that are missing here are left out. Raises `GitError` and `OSError`.
         """
-        asked = "".join(f"{line}\n" for line in (*wanted, *(f"^{sha}" for sha in without)))
+        revisions = "".join(f"{line}\n" for line in (*wanted, *(f"^{sha}" for sha in without)))
         options = ("--revs", "--thin", "--delta-base-offset", "--missing=allow-any", "--quiet", "--stdout")
         with TemporaryFile("w+b") as source, target.open("wb") as pack:
-            source.write(asked.encode("ascii"))
+            source.write(revisions.encode("ascii"))
             source.seek(0)
             self._execute("pack-objects", *options, source=source, sink=pack)
 
     def add_pack(self, pack: Path) -> None:
-        """Add the objects of a pack that builds on objects of this repository. Raises `GitError` and `OSError`."""
+        """Add the objects of a thin pack, whose deltas may need objects of this repository.
+
+        Raises `GitError` and `OSError`.
+        """
         with pack.open("rb") as source:
             self._execute("index-pack", "--stdin", "--fix-thin", source=source)
 
     def missing_objects(self, *revisions: str) -> tuple[str, ...]:
-        """Return the ids of objects that belong to commits and are missing here; the arguments are those of git
-        rev-list.
+        """Return the ids of the objects of commits that are missing here. `git rev-list` gets the arguments.
 
-        Nothing is fetched. Raises `GitError` where a commit itself is missing.
+        Nothing is fetched. Raises `GitError` if a commit itself is missing.
         """
         output = self.run("rev-list", "--objects", "--quiet", "--missing=print", *revisions, "--")
         return tuple(line.removeprefix("?") for line in output.splitlines())
@@ -229,8 +233,8 @@ class GitRepository:
         with TemporaryFile("w+b") as source:
             source.write("".join(f"{each}\n" for each in ids).encode("ascii"))
             source.seek(0)
-            # A negotiation would report that the commits are here, and the other side would conclude that their objects
-            # are too.
+            # Negotiation would report that the commits are here. The other side would conclude that their objects
+            # are here too.
             self._execute(
                 "-c", "fetch.negotiationAlgorithm=noop", "fetch", *options, "--", url, source=source
             )
@@ -241,7 +245,7 @@ class GitRepository:
     def _execute(
         self, *arguments: str, source: BinaryIO | None = None, sink: BinaryIO | None = None
     ) -> bytes:
-        # Git reports a missing folder that `-C` names; GitPython would silently run in the current folder.
+        # Git reports an error if the folder of `-C` is missing. GitPython would silently run in the current folder.
         try:
             result = self._git.execute(
                 [*_GIT, "-C", str(self.path), *arguments],
@@ -251,24 +255,24 @@ class GitRepository:
                 strip_newline_in_stdout=False,
                 with_extended_output=True,
                 with_exceptions=False,
-                env=None if "fetch" in arguments else _READING,
+                env=None if "fetch" in arguments else _NO_FETCH,
             )
         except GitCommandNotFound as error:
             raise GitMissingError from error
         assert isinstance(result, tuple)
-        status, output, complaint = result
+        status, output, stderr = result
         if status == _NOT_FOUND:
             raise GitMissingError
         if status != 0:
-            said = "; ".join(complaint.split("\n"))[:_LONGEST_COMPLAINT]
+            message = "; ".join(stderr.split("\n"))[:_MAX_MESSAGE_LENGTH]
             command = next(word for word in arguments if word != "-c" and "=" not in word)
-            raise GitError(f"git {command} failed in {self.path}: {said}", status=status)
+            raise GitError(f"git {command} failed in {self.path}: {message}", status=status)
         assert isinstance(output, bytes)
         return output
 
     @cached_property
     def common_directory(self) -> Path:
-        """Return the folder that holds `objects/`, also for worktrees and submodules."""
+        """Return the folder that contains `objects/`, including for worktrees and submodules."""
         return (self.path / self.run("rev-parse", "--git-common-dir")).resolve()
 
     @cached_property
@@ -278,31 +282,29 @@ class GitRepository:
 
     @property
     def root(self) -> Path:
-        """Return the root of the checkout that holds the folder. Raises `GitError`, also for the git directory of a
-        checkout.
+        """Return the root of the checkout that contains the folder.
 
-        A bare repository is its own root, or the folder whose `.git` leads to it is.
+        For a bare repository, return its directory, or the folder whose `.git` points to it. Raises `GitError`,
+        including for the git directory of a checkout.
         """
         if not self.is_bare:
             return Path(self.run("rev-parse", "--show-toplevel"))
-        is_named = (self.path / ".git").exists()
-        return self.path if is_named else Path(self.run("rev-parse", "--absolute-git-dir"))
+        has_dot_git = (self.path / ".git").exists()
+        return self.path if has_dot_git else Path(self.run("rev-parse", "--absolute-git-dir"))
 
     @property
-    def boundary(self) -> frozenset[str]:
-        """Return the commits at which a shallow clone ends, because their parents are missing. Empty where the history
-        is whole.
-        """
-        return shallow_boundary(self.common_directory)
+    def shallow_commits(self) -> frozenset[str]:
+        """Return the commits whose parents are missing because the clone is shallow. Empty if the history is whole."""
+        return read_shallow_commits(self.common_directory)
 
     @property
-    def deepen(self) -> str:
-        """Return the command that fetches more of the history of a shallow clone."""
+    def deepen_hint(self) -> str:
+        """Return advice on how to fetch more history."""
         return f"git -C {self.path} fetch --deepen=200, or --unshallow"
 
     @property
     def branch(self) -> str | None:
-        """Return the branch that is checked out; None where HEAD is detached."""
+        """Return the branch that is checked out; None if HEAD is detached."""
         try:
             return self.run("symbolic-ref", "--quiet", "--short", "HEAD")
         except GitError as error:
@@ -311,29 +313,31 @@ class GitRepository:
             raise
 
     def resolve(self, revision: str, *, option: str) -> str:
-        """Return the full commit id of a revision. Raises `UsageError` that names the option of the revision."""
+        """Return the full commit id of a revision. Raises `UsageError`, whose message begins with `option`."""
         try:
             found = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-            if not is_commit_id(found):  # `^REV`, which excludes a commit, is one for git too.
+            # rev-parse also accepts `^REV` and prints `^ID`, which is not a commit id.
+            if not is_commit_id(found):
                 raise GitError(f"git rev-parse found {found}", status=1)
         except GitError as error:
             if gone := self.missing_alternate:
-                hint = f"objects/info/alternates in {self.common_directory} leads to {gone}, which is gone: put it back"
-            elif self.boundary:
-                hint = f"it is a shallow clone: {self.deepen}"
+                alternates = f"objects/info/alternates in {self.common_directory}"
+                hint = f"{alternates} points to {gone}, which no longer exists: restore it"
+            elif self.shallow_commits:
+                hint = f"it is a shallow clone: {self.deepen_hint}"
             else:
                 hint = "see git log there, or fetch it first"
             raise UsageError(
                 f"{option} {revision}: expected a revision of {self.path}, found none by that name; {hint}"
             ) from error
         if revision != found:
-            self._check_name(revision, option=option)
+            self._check_unambiguous(revision, option=option)
         return found
 
-    def _check_name(self, revision: str, *, option: str) -> None:
-        """Raises `UsageError` where a branch and a tag have the name in a revision, and lead to different commits.
+    def _check_unambiguous(self, revision: str, *, option: str) -> None:
+        """Raise `UsageError` if the name in a revision is both a branch and a tag, at different commits.
 
-        git takes the tag then, with a warning that nobody sees.
+        Git would use the tag, and print a warning that the user does not see.
         """
         name = _END_OF_NAME.split(revision, maxsplit=1)[0]
         commits = {
@@ -343,7 +347,7 @@ class GitRepository:
         }
         if len({*commits.values()}) > 1:
             raise UsageError(
-                f"{option} {revision}: expected a name of one commit, found the branch {name} at "
+                f"{option} {revision}: expected an unambiguous name, found the branch {name} at "
                 f"{commits['heads'][:12]} and the tag {name} at {commits['tags'][:12]}; "
                 f"write heads/{revision} or tags/{revision}"
             )
@@ -375,7 +379,7 @@ class GitRepository:
         return True
 
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
-        """Return whether `ancestor` is reachable from `descendant` (a commit is its own ancestor)."""
+        """Return whether `ancestor` is reachable from `descendant`. A commit is its own ancestor."""
         try:
             self.run("merge-base", "--is-ancestor", ancestor, descendant)
         except GitError as error:
@@ -385,13 +389,16 @@ class GitRepository:
         return True
 
     def merge_base(self, first: str, second: str) -> str | None:
-        """Return a best common ancestor of two commits. Raises `GitError`, also where the history is broken."""
+        """Return a best common ancestor of two commits; None if they share none.
+
+        Raises `GitError`, including when the history lacks a commit.
+        """
         return next(iter(self._merge_bases(first, second)), None)
 
     def merge_bases(self, commit: str, others: Sequence[str]) -> list[str]:
-        """Return the best common ancestors of a commit and of all others taken together; empty where they share none.
+        """Return the best common ancestors of `commit` and a hypothetical merge of `others`.
 
-        Raises `GitError`, also where the history is broken.
+        Empty if they share none. Raises `GitError`, including when the history lacks a commit.
         """
         return self._merge_bases("--all", commit, *others)
 
@@ -401,36 +408,36 @@ class GitRepository:
         except GitError as error:
             if error.status != 1:
                 raise
-        # Git silently skips a commit that is missing; `rev-list` reports it.
+        # `merge-base` silently skips a commit that is missing. `rev-list` reports it.
         try:
             self.run("rev-list", "--quiet", *(each for each in arguments if each != "--all"), "--")
         except GitError as error:
             raise _history_error(error) from error
         return []
 
-    def last_before(self, date: str, line: str) -> str | None:
-        """Return the last commit that is no later than a date, among a commit and its first parents.
+    def last_before(self, date: str, tip: str) -> str | None:
+        """Return the last commit that is no later than a date, among `tip` and its chain of first parents.
 
         Git parses the date.
         """
-        return self.run("rev-list", "--first-parent", "--max-count=1", f"--before={date}", line, "--") or None
+        return self.run("rev-list", "--first-parent", "--max-count=1", f"--before={date}", tip, "--") or None
 
     def commits(
         self, *, good: str, bad: str, also_good: Sequence[str] = (), first_parent: bool = False
     ) -> list[Commit]:
-        """Return the commits of `good..bad` without those that `also_good` reach, parents before children.
+        """Return the commits of `good..bad` that are not reachable from `also_good`, parents before children.
 
-        With `first_parent`, only the commits on the chain of first parents are returned.
+        With `first_parent`, return only the commits on the chain of first parents.
         """
-        follow = ["--first-parent"] if first_parent else []
-        without = (f"^{sha}" for sha in also_good)
+        options = ["--first-parent"] if first_parent else []
+        excluded = (f"^{sha}" for sha in also_good)
         try:
-            return self._log("--topo-order", "--reverse", *follow, f"{good}..{bad}", *without)
+            return self._log("--topo-order", "--reverse", *options, f"{good}..{bad}", *excluded)
         except GitError as error:
             raise _history_error(error) from error
 
     def first_parents(self, sha: str) -> list[str]:
-        """Return a commit and its chain of first parents up to the root."""
+        """Return the ids of a commit and its chain of first parents, back to the root."""
         return self.run("rev-list", "--first-parent", sha, "--").splitlines()
 
     def commit(self, sha: str) -> Commit:
@@ -438,9 +445,9 @@ class GitRepository:
         return self._log("--max-count=1", sha)[0]
 
     def patches(self, commits: Sequence[str]) -> dict[str, str]:
-        """Return the patch of each commit against its parent, by full ids.
+        """Return the patch of each commit against its parent. The keys are full commit ids.
 
-        The patch of a merge is empty, and so is the patch of a commit that lacks objects.
+        The patch of a merge is empty. The patch of a commit whose objects are missing is empty too.
         """
         try:
             return self._patches(commits)
@@ -469,7 +476,7 @@ class GitRepository:
         return {sha: patch.strip("\n") for sha, _, patch in (record.partition("\n") for record in records)}
 
     def _log(self, *arguments: str) -> list[Commit]:
-        # A subject or a path may hold any character, so no fixed one can separate the records.
+        # A subject or a path may contain any character, so no fixed separator of records is safe.
         mark = uuid.uuid4().hex
         output = self.run(
             "log",
@@ -488,24 +495,25 @@ class GitRepository:
         return [_parse_commit(record) for record in output.split(mark)[1:]]
 
     def tree(self, sha: str, paths: tuple[str, ...] = ()) -> Iterator[TreeEntry]:
-        """Yield all files of a commit, or those below `paths`."""
+        """Yield all files of a commit, or only those below `paths`."""
         output = self.run("ls-tree", "-r", "-z", "--full-tree", sha, "--", *paths)
         for record in output.split("\0"):
             if record:
                 attributes, _, path = record.partition("\t")
                 mode, _, object_id = attributes.split(" ")
-                yield TreeEntry(path=path, mode=mode, object=object_id)
+                yield TreeEntry(path=path, mode=mode, object_id=object_id)
 
     def gitlink(self, sha: str, path: str) -> str | None:
-        """Return the commit that a submodule is pinned to."""
+        """Return the id of the commit to which a submodule is pinned; None if the path is no submodule."""
         for entry in self.tree(sha, (path,)):
             if entry.mode == GITLINK and entry.path == path:
-                return entry.object
+                return entry.object_id
         return None
 
     def read_text(self, sha: str, path: str, *, limit: int = 1 << 20) -> str | None:
-        """Return a file's text at a commit, with its last newline; None where it is missing or larger than `limit`
-        bytes.
+        """Return a file's text at a commit, with its last newline.
+
+        It is None if the file is missing or larger than `limit` bytes.
         """
         try:
             if int(self.run("cat-file", "-s", f"{sha}:{path}")) > limit:
@@ -515,14 +523,14 @@ class GitRepository:
             return None
 
     def words_used(self, sha: str, words: Collection[str]) -> frozenset[str]:
-        """Return the given words that occur as whole words in the files of a commit. Binary files are not searched."""
+        """Return those of `words` that occur as whole words in the files of a commit. Binary files are not searched."""
         if not words:
             return frozenset()
-        wanted = (argument for word in words for argument in ("-e", word))
-        return frozenset(self._grep("-h", "-o", "-w", "-F", *wanted, sha).split("\n")) - {""}
+        patterns = (argument for word in words for argument in ("-e", word))
+        return frozenset(self._grep("-h", "-o", "-w", "-F", *patterns, sha).split("\n")) - {""}
 
     def lines_like(self, sha: str, pattern: str) -> Iterator[tuple[str, str]]:
-        """Yield the lines of a commit's files that match an extended regular expression, each with its file's path.
+        """Yield the path and the text of each line that matches an extended regular expression, in a commit's files.
 
         Binary files are not searched.
         """
@@ -532,7 +540,7 @@ class GitRepository:
                 yield path.removeprefix(f"{sha}:"), line
 
     def _grep(self, *arguments: str) -> str:
-        """Return what git finds in the text files of a commit. It is no error to find nothing."""
+        """Return the output of `git grep` in the text files of a commit; empty if nothing matches."""
         try:
             return self.run("grep", "-I", *arguments, "--")
         except GitError as error:
@@ -541,10 +549,10 @@ class GitRepository:
             raise
 
     def changed_files(self) -> list[str]:
-        """Return the paths of the checkout that differ from its HEAD, including untracked files.
+        """Return the paths in the checkout that differ from its HEAD, including untracked files.
 
-        A submodule whose files differ is included too. No program that the checkout names is run. A file that was
-        touched since git last looked counts as changed where only its filter (`filter.X.clean`) could tell.
+        A submodule is included if its files differ. No program that the checkout names is run. Without its filter
+        (`filter.X.clean`), a filtered file whose time stamp changed may count as changed.
         """
         if self.is_bare or self._lacks_trees:
             return []
@@ -553,19 +561,19 @@ class GitRepository:
             *("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty"),
         )
         changed = [record[3:] for record in output.split("\0") if record]
-        # Git would run the filters and the monitor that a submodule configures itself.
-        within = (each for each in self._submodules_here() if each not in changed)
-        return [*changed, *(each for each in within if GitRepository(self.root / each).changed_files())]
+        # In a submodule, `git status` would run the filters and the monitor of its own settings.
+        submodules = (each for each in self._submodules_here() if each not in changed)
+        return [*changed, *(each for each in submodules if GitRepository(self.root / each).changed_files())]
 
     @property
     def _lacks_trees(self) -> bool:
-        """Whether the repository is a partial clone that was not given the files of its HEAD, not even their names."""
+        """Return whether the repository is a partial clone that lacks even the tree of its HEAD."""
         return self.promisor is not None and not self._has_object("HEAD^{tree}")
 
     def _filter_overrides(self) -> list[str]:
-        """Return options of git that disable all filters of the checkout and of the user."""
-        # `--config-env` splits at the last `=`; `-c` would end a name at its first one.
-        return [f"--config-env={name}={_EMPTY}" for name in self._settings_like(_FILTERS)]
+        """Return git options that disable all filters of the checkout and of the user."""
+        # A name may contain `=`. `--config-env` splits at the last `=`, but `-c` at the first one.
+        return [f"--config-env={name}={_EMPTY}" for name in self._settings_like(_FILTER_KEYS)]
 
     def _settings_like(self, pattern: str) -> list[str]:
         """Return the names of the settings that match a regular expression, each once. Raises `GitError`."""
@@ -580,7 +588,7 @@ class GitRepository:
     def _submodules_here(self) -> Iterator[str]:
         """Yield the paths of the submodules that are checked out.
 
-        A link, or a folder whose `.git` is no repository, is left out: it leads elsewhere, and perhaps back here.
+        Symbolic links, and folders whose `.git` is not their own repository, are left out. They might lead back here.
         """
         root = self.root.resolve()
         for record in self.run("ls-files", "--stage", "--full-name", "-z", "--", ":/").split("\0"):
@@ -592,14 +600,13 @@ class GitRepository:
 
     @cached_property
     def promisor(self) -> str | None:
-        """Return the remote that has the objects that a partial clone was not given; None where the clone is
-        complete."""
+        """Return the remote from which a partial clone fetches missing objects; None if the clone is complete."""
         keys = self._settings_like(r"^remote\..*\.promisor$")
         return keys[0].removeprefix("remote.").removesuffix(".promisor") if keys else None
 
     @property
     def missing_alternate(self) -> str | None:
-        """Return a folder from which this repository borrows objects and which no longer exists."""
+        """Return a folder from which this repository borrows objects but which no longer exists; None if all exist."""
         objects = self.common_directory / "objects"
         try:
             borrowed = (objects / "info" / "alternates").read_text(encoding="utf-8", errors="surrogateescape")
@@ -609,17 +616,17 @@ class GitRepository:
 
     @property
     def has_other_history(self) -> bool:
-        """Return whether the repository has grafts or replace refs, because of which git would read other commits."""
+        """Return whether the repository has grafts or replace refs. They make git show another history."""
         grafts = self.common_directory / "info" / "grafts"
         return grafts.is_file() or bool(self.run("for-each-ref", "--count=1", "refs/replace"))
 
     @property
     def has_lfs(self) -> bool:
-        """Return whether git replaces the pointers of Git LFS by their contents."""
+        """Return whether Git LFS is set up, so that git replaces pointer files by their contents."""
         return bool(self._settings_like(r"^filter\.lfs\.(smudge|process)$"))
 
     def remote_url(self) -> str | None:
-        """Return the address from which the promisor of a partial clone, or else `origin`, is fetched."""
+        """Return the fetch URL of a partial clone's promisor, or else of `origin`; None if it has none."""
         try:
             return self.run("remote", "get-url", self.promisor or "origin")
         except GitError:
@@ -628,20 +635,20 @@ class GitRepository:
 
 def _history_error(error: GitError) -> GitError:
     return GitError(
-        f"{error}; a history that lacks a commit or a tree cannot be searched: git fsck names what is lost, "
-        "git fetch --refetch gets it",
+        f"{error}; a history that lacks a commit or a tree cannot be searched: git fsck lists missing objects, "
+        "git fetch --refetch fetches them",
         status=error.status,
     )
 
 
 def _parse_commit(record: str) -> Commit:
-    """Parse one record of `_FIELDS` followed by `--raw -z` fields."""
+    """Parse one record of `git log`: the fields of `_FIELDS`, then the changes that `--raw -z` prints."""
     sha, parents, author, email, seconds, subject, rest = record.split("\0", 6)
     fields = rest.strip("\n").strip("\0").split("\0")
     changes: list[TreeChange] = []
     for header, path in zip(fields[0::2], fields[1::2], strict=False):
         old_mode, new_mode, old_object, new_object, _ = header.strip("\n").removeprefix(":").split(" ")
-        # Paths and modes recur in most commits.
+        # The same paths and modes occur in many commits, so interning them saves memory.
         modes = intern(old_mode), intern(new_mode)
         changes.append(TreeChange(intern(path), modes[0], old_object, modes[1], new_object))
     return Commit(
@@ -656,12 +663,12 @@ def _parse_commit(record: str) -> Commit:
 
 
 def literal(path: str) -> str:
-    """Return the pathspec of exactly this path, from the root of the tree."""
+    """Return a pathspec that matches exactly this path, relative to the root of the tree."""
     return f":(top,literal){path}"
 
 
-def shallow_boundary(directory: Path) -> frozenset[str]:
-    """Return the commits at which the history in a git directory ends, where it is shallow."""
+def read_shallow_commits(directory: Path) -> frozenset[str]:
+    """Return the commits whose parents a shallow git directory lacks; empty if it is not shallow."""
     try:
         return frozenset((directory / "shallow").read_text(encoding="ascii").split())
     except FileNotFoundError:
@@ -674,16 +681,16 @@ def is_commit_id(text: str) -> bool:
     >>> is_commit_id("b" * 40), is_commit_id("main")
     (True, False)
     """
-    return _COMMIT.fullmatch(text) is not None
+    return _COMMIT_ID.fullmatch(text) is not None
 
 
 IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
-"""These git options set the author of the commits that private clones get."""
+"""These git options set the author of commits in private clones."""
 
 
 @contextmanager
 def bare_worktree(clone: GitRepository, sha: str) -> Generator[GitRepository]:
-    """Add a temporary worktree to a private clone, at a commit, without files and with an empty index."""
+    """Add a temporary worktree to a private clone. Its HEAD is a commit, it has no files, and its index is empty."""
     with TemporaryDirectory() as folder:
         root = Path(folder) / "tree"
         clone.run("worktree", "add", "--quiet", "--detach", "--no-checkout", str(root), sha)
@@ -695,28 +702,28 @@ def bare_worktree(clone: GitRepository, sha: str) -> Generator[GitRepository]:
             clone.run("worktree", "remove", "--force", str(root))
 
 
-def commit_index(worktree: GitRepository, about: str, *, parents: tuple[str, ...] = ()) -> str:
-    """Commit what is in a worktree's index, and return the commit's id.
+def commit_index(worktree: GitRepository, message: str, *, parents: tuple[str, ...] = ()) -> str:
+    """Commit a worktree's index and return the commit's id.
 
-    The id depends on the contents, on the parents and on the time.
+    The id depends on the contents, the message, the parents and the time.
     """
-    named = (word for parent in parents for word in ("-p", parent))
-    return worktree.run(*IDENTITY, "commit-tree", worktree.run("write-tree"), *named, "-m", about)
+    options = (word for parent in parents for word in ("-p", parent))
+    return worktree.run(*IDENTITY, "commit-tree", worktree.run("write-tree"), *options, "-m", message)
 
 
-_OBJECTS = re.compile(r"^index .*\n(?!Binary files )", re.MULTILINE)
-"""A patch has such lines with the ids of whole files. They stay for a binary file, whose patch shows nothing else."""
-_PLACE = re.compile(r"^@@ .*$", re.MULTILINE)
+_INDEX_LINE = re.compile(r"^index .*\n(?!Binary files )", re.MULTILINE)
+"""This line of a patch contains the ids of a file before and after.
+
+For a binary file it does not match, because these ids are all that the patch shows of the change."""
+_HUNK_HEADER = re.compile(r"^@@ .*$", re.MULTILINE)
 
 
-def commits_with_same_change(repository: GitRepository, sha: str, among: Sequence[str]) -> tuple[str, ...]:
-    """Return the commits of `among` that change the same lines of the same files as a commit, at whatever line
-    numbers.
-    """
-    patches = repository.patches([sha, *among])
+def commits_with_same_change(repository: GitRepository, sha: str, others: Sequence[str]) -> tuple[str, ...]:
+    """Return those of `others` whose patches equal the patch of `sha`, apart from line numbers."""
+    patches = repository.patches([sha, *others])
     change = _patch_without_positions(patches[sha])
-    return tuple(other for other in among if _patch_without_positions(patches[other]) == change)
+    return tuple(other for other in others if _patch_without_positions(patches[other]) == change)
 
 
 def _patch_without_positions(patch: str) -> str:
-    return _PLACE.sub("@@", _OBJECTS.sub("", patch))
+    return _HUNK_HEADER.sub("@@", _INDEX_LINE.sub("", patch))

@@ -165,7 +165,7 @@ class PinReader:
         key = (repository, sha, path)
         if key not in self._entries:
             found = (e for e in self._repositories[repository].tree(sha, (path,)) if e.path == path)
-            self._entries[key] = next(((e.mode, e.object) for e in found), _ABSENT)
+            self._entries[key] = next(((e.mode, e.object_id) for e in found), _ABSENT)
         return self._entries[key]
 
 
@@ -343,9 +343,9 @@ def list_submodules(
     links = [entry for entry in clone.tree(treeish) if entry.mode == GITLINK and entry.path not in besides]
     names = _names(clone, treeish) if links else {}
     for link in links:
-        is_here = clone.has_commit(link.object)
-        yield Submodule(path=link.path, commit=link.object, name=names.get(link.path), is_here=is_here)
-        for inner in list_submodules(clone, link.object) if is_here else ():
+        is_here = clone.has_commit(link.object_id)
+        yield Submodule(path=link.path, commit=link.object_id, name=names.get(link.path), is_here=is_here)
+        for inner in list_submodules(clone, link.object_id) if is_here else ():
             yield replace(inner, path=f"{link.path}/{inner.path}")
 
 
@@ -407,7 +407,7 @@ def pinned_submodules(repository: GitRepository, commits: Iterable[str]) -> dict
     pinned: dict[str, frozenset[str]] = {}
     for entry in (entry for sha in commits for entry in repository.tree(sha)):
         if entry.mode == GITLINK:
-            pinned[entry.path] = pinned.get(entry.path, frozenset()) | {entry.object}
+            pinned[entry.path] = pinned.get(entry.path, frozenset()) | {entry.object_id}
     return pinned
 
 
@@ -455,7 +455,7 @@ class _SubmodulePins:
         here = sorted(sha for sha in commits if repository.has_commit(sha))
         if not here:
             return  # The missing submodules are reported elsewhere.
-        if repository.boundary:
+        if repository.shallow_commits:
             self.told.append(
                 f"{place} is a shallow clone: a commit that moves it is not followed into it; run: git -C {place} "
                 "fetch --unshallow"

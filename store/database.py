@@ -1,9 +1,9 @@
-"""Opens the store: a SQLAlchemy URL, migrated to the newest schema, ready for sessions.
+"""Opens the store at a SQLAlchemy URL, migrates it to the newest schema, and makes sessions of it.
 
-On SQLite and PostgreSQL alike, one writing transaction runs at a time. Each begins by taking the store's own lock: the
-write lock of SQLite, or an advisory lock of PostgreSQL. So what a transaction reads is still true when it writes. The
-migrations are modules of `versions/`, which alembic runs. The first of them is the schema of the first release, which
-also completes the stores of earlier revisions.
+On SQLite and PostgreSQL alike, one writing transaction runs at a time. Each begins by taking the store's write lock.
+That is the write lock of SQLite, or an advisory lock of PostgreSQL. So what a transaction reads is still true when it
+writes. Alembic runs the migrations, which are modules of `versions/`. The first of them makes the schema of the first
+release. It also completes stores that earlier revisions made.
 """
 
 import os
@@ -21,58 +21,58 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
 from .durable_files import is_writable, make_folder, nearest_existing, replace_file
-from .tables import Base  # with the tables of nights and bisections beside it
+from .tables import Base  # this import also defines the tables
 from .vocabulary import hide_credentials
 
-_TABLE = "alembic_version"
-
+_VERSION_TABLE = "alembic_version"
+"""Alembic records the schema version of a store in this table."""
 
 _BEFORE_RELEASE = tuple(f"{number:04}" for number in range(1, 15))
-"""The schemas before the first release. The script of the first release makes of each what it lacks."""
+"""The schema versions before the first release. The migration to the first release adds what they lack."""
 
 
-def schemas() -> list[str]:
-    """Return the schemas of releases, the oldest first. Their scripts are named `versions/v<schema>_<what>.py`."""
+def schema_versions() -> list[str]:
+    """Return the schema versions of releases, oldest first. The migrations are `versions/v<version>_<what>.py`."""
     scripts = resources.files("precision_bisect.store.versions").iterdir()
     return sorted(script.name[1:].partition("_")[0] for script in scripts if script.name.startswith("v"))
 
 
-def read_schema(connection: Connection) -> str | None:
-    """Return the schema of a store, as its migrations recorded it; None where there is no store yet."""
-    if not inspect(connection).has_table(_TABLE):
+def read_schema_version(connection: Connection) -> str | None:
+    """Return the schema version that a store's migrations recorded; None if the database is no store yet."""
+    if not inspect(connection).has_table(_VERSION_TABLE):
         return None
-    return connection.exec_driver_sql(f"SELECT version_num FROM {_TABLE}").scalar()
+    return connection.exec_driver_sql(f"SELECT version_num FROM {_VERSION_TABLE}").scalar()
 
 
-_WRITERS = 0x70726563
-"""All writers of a PostgreSQL store share the advisory lock of this key. It is also the first key of its bisections'
-locks."""
+_WRITE_LOCK_KEY = 0x70726563  # 'prec' in ASCII
+"""The writers of a PostgreSQL store take the advisory lock with this key.
 
+It is also the first of the two keys of a bisection's lock."""
 
 _DATABASES = ("sqlite", "postgresql")
-"""A store can be in one of these databases."""
+"""A store can be in these databases."""
 
-_LOG_HEADER = 32
-"""The header of SQLite's log has this many bytes. https://sqlite.org/fileformat.html#the_write_ahead_log"""
-_LOG_BEGINNINGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_WAL_HEADER_BYTES = 32
+"""The size of the header of SQLite's write-ahead log. https://sqlite.org/fileformat.html#the_write_ahead_log"""
+_WAL_MAGICS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _OPEN_FILE_KEY = "opened"
-"""The sessions of a store keep the file that they write to under this key."""
+"""The `info` of a store's sessions has the file that they write to under this key."""
 
 
 class StoreError(Exception):
-    """The store cannot be opened or written. The message says what was expected, found, where, and what to do."""
+    """The store cannot be opened or written. The message says what was expected, what was found, and what to do."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(hide_credentials(message))
 
 
 class OlderSchemaError(StoreError):
-    """The store was written by an earlier version of the tool, and is not migrated yet."""
+    """An earlier version of the tool wrote the store, and no migration has run since."""
 
 
 @dataclass(frozen=True)
 class _OpenFile:
-    """A file that was opened. SQLite continues to use it where its name is gone, or leads to another file."""
+    """A file that was opened. SQLite continues to use it if its path is removed or replaced."""
 
     path: Path
     device: int
@@ -80,13 +80,13 @@ class _OpenFile:
 
     @classmethod
     def from_path(cls, path: Path) -> "_OpenFile":
-        """Return the file that a path leads to. Raises `OSError`."""
+        """Return the file at a path. Raises `OSError`."""
         status = path.stat()
         return cls(path, status.st_dev, status.st_ino)
 
     @property
-    def is_there(self) -> bool:
-        """Return whether the path still leads to the file."""
+    def is_unchanged(self) -> bool:
+        """Return whether the same file is still at the path."""
         try:
             return _OpenFile.from_path(self.path) == self
         except OSError:
@@ -94,29 +94,29 @@ class _OpenFile:
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the URL of a store in one file."""
+    """Return the URL of a store in a SQLite file."""
     return f"sqlite:///{path}"
 
 
 def absolute_url(url: str) -> str:
-    """Return a URL that leads to the same store from any folder. Raises `StoreError`."""
+    """Return a URL that means the same store in any current folder. Raises `StoreError`."""
     file = _file_of(parsed := _parse_url(url))
     return url if file is None else parsed.set(database=str(file)).render_as_string(hide_password=False)
 
 
 def store_folder(url: str) -> Path | None:
-    """Return the folder of a store in a file; None where it is elsewhere. Raises `StoreError`."""
+    """Return the folder of a store's file; None if the store is not in a file. Raises `StoreError`."""
     file = _file_of(_parse_url(url))
     return None if file is None else file.parent
 
 
 def _file_of(parsed: URL) -> Path | None:
-    is_one = parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:")
-    return Path(parsed.database or "").absolute() if is_one else None
+    is_file = parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:")
+    return Path(parsed.database or "").absolute() if is_file else None
 
 
 def open_store(url: str) -> sessionmaker[Session]:
-    """Open (and make or migrate) the store at `url`. Raises `StoreError`."""
+    """Open the store at `url` to write. Make or migrate it if needed. Raises `StoreError`."""
     parsed = _parse_url(url)
     engine = _engine(parsed)
     with _translate_errors(parsed, "opened and written"):
@@ -128,7 +128,7 @@ def open_store(url: str) -> sessionmaker[Session]:
                 _refuse_foreign(parsed, file)
                 make_folder(file.parent.absolute(), mode=0o700)
                 lock = file.with_name(file.name + ".migrate.lock")
-                # Where no file can be made, waiting for its lock would not end.
+                # FileLock would wait forever if it could not make this file. `touch` fails at once.
                 lock.touch(mode=_mode_of(file))
                 with FileLock(lock):
                     if not file.exists():
@@ -146,8 +146,13 @@ def open_store(url: str) -> sessionmaker[Session]:
     return sessionmaker(engine, expire_on_commit=False)
 
 
-def read_store(url: str) -> sessionmaker[Session]:
-    """Open the store at `url` to read. Nothing is made, migrated or locked. Raises `StoreError`."""
+def open_read_only(url: str) -> sessionmaker[Session]:
+    """Open the store at `url` to read. Nothing is made, migrated or locked.
+
+    Raises:
+        OlderSchemaError: the store needs a migration.
+        StoreError: the store cannot be read.
+    """
     parsed = _parse_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         _check_is_file(parsed, Path(parsed.database))
@@ -156,60 +161,63 @@ def read_store(url: str) -> sessionmaker[Session]:
     else:
         engine = _engine(parsed).execution_options(postgresql_readonly=True)
     with _translate_errors(parsed, "read"), engine.connect() as connection:
-        found, head = read_schema(connection), schemas()[-1]
+        found, head = read_schema_version(connection), schema_versions()[-1]
         if found != head:
-            _refuse_later(parsed, found)
+            _refuse_newer_schema(parsed, found)
             raise OlderSchemaError(
                 f"expected a store of schema {head} at {parsed.render_as_string()}, found {found or 'none'}; "
-                "the next bisection that uses it brings an older one up to date"
+                "the next bisection that uses it migrates an older store"
             )
     return sessionmaker(engine, expire_on_commit=False)
 
 
-def open_to_read(url: str) -> sessionmaker[Session]:
-    """Open the store at `url` to read. A store of an earlier version is migrated first.
+def migrate_and_read(url: str) -> sessionmaker[Session]:
+    """Open the store at `url` to read. Migrate it first if an earlier version of the tool wrote it.
 
     Raises:
-        StoreError: it cannot be read, or is of an earlier version and cannot be written.
+        StoreError: the store cannot be read, or it needs a migration and cannot be written.
     """
     try:
-        return read_store(url)
+        return open_read_only(url)
     except OlderSchemaError:
         open_store(url).kw["bind"].dispose()
-        return read_store(url)
+        return open_read_only(url)
 
 
-def is_there(url: str) -> bool:
-    """Return whether there is a store at `url`. Opening it would otherwise make its file.
+def store_exists(url: str) -> bool:
+    """Return whether there is a store at `url`, without making one. A PostgreSQL store is taken to exist.
 
-    Raises `StoreError` where no store is possible, because the path to it is no folder.
+    Raises `StoreError` if no store is possible, because part of its path is a file.
     """
     file = _file_of(parsed := _parse_url(url))
     if file is None:
-        return parsed.get_backend_name() != "sqlite"  # A database in memory belongs to one process.
+        return parsed.get_backend_name() != "sqlite"  # A database in memory exists only in its own process.
     if file.exists():
         return True
     if not (there := nearest_existing(file.parent)).is_dir():
-        raise _no_place_error(parsed, f"{there}, which is no folder")
+        raise _no_place_error(parsed, f"{there}, which is not a folder")
     return False
 
 
 def check_store_file(sessions: sessionmaker[Session]) -> None:
-    """Check that what was written to a store can be read again.
+    """Check that the results written to a store are still in it.
 
-    Raises `StoreError` where its file was removed, or replaced, after it was opened. No write reports that.
+    Raises `StoreError` if its file was removed or replaced after it was opened. Writes to such a file succeed.
     """
     opened: _OpenFile | None = sessions.kw.get("info", {}).get(_OPEN_FILE_KEY)
-    if opened is not None and not opened.is_there:
+    if opened is not None and not opened.is_unchanged:
         found = "another one" if opened.path.exists() else "none"
         raise StoreError(
-            f"{opened.path}: expected the store that was opened there, found {found}: it was removed meanwhile, and "
-            "what came of this is not in it"
+            f"{opened.path}: expected the store that was opened there, found {found}: the store was removed or "
+            "replaced while it was in use, so the results of this command are not in it"
         )
 
 
 def check_store(url: str) -> None:
-    """Check that the store at `url` could be opened. Nothing is made, migrated or locked. Raises `StoreError`."""
+    """Check that the store at `url` could be opened to write. Nothing is made, migrated or locked.
+
+    Raises `StoreError`.
+    """
     parsed = _parse_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database and not Path(parsed.database).exists():
         _engine(parsed).dispose()
@@ -219,78 +227,81 @@ def check_store(url: str) -> None:
     if (file := _file_of(parsed)) is not None:
         _check_writable(parsed, file)
     with suppress(OlderSchemaError):
-        read_store(url).kw["bind"].dispose()
+        open_read_only(url).kw["bind"].dispose()
 
 
 def _check_writable(parsed: URL, file: Path) -> None:
-    """Raise `StoreError` where the file of a store exists and is read-only, or is no file."""
+    """Raise `StoreError` if the path of a store is a read-only file, or is not a regular file."""
     _check_is_file(parsed, file)
     if file.is_file() and not os.access(file, os.W_OK):
         raise StoreError(
-            f"expected a store that can be written at {parsed.render_as_string()}, found a file that may only be read; "
+            f"expected a store that can be written at {parsed.render_as_string()}, found a read-only file; "
             "name another one with --store"
         )
 
 
 def _check_is_file(parsed: URL, file: Path) -> None:
-    """Raise `StoreError` where a pipe, a device or a folder is in place of a store. It might never open."""
+    """Raise `StoreError` if a pipe, a device or a folder is at the path of a store. Opening a pipe might never end."""
     if file.exists() and not file.is_file():
         raise StoreError(
-            f"expected a store at {parsed.render_as_string()}, found what is no file; name another one with --store"
+            f"expected a store at {parsed.render_as_string()}, found something that is not a regular file; "
+            "name another one with --store"
         )
 
 
 def _mode_of(file: Path) -> int:
-    """Return the mode of a store's file, for its lock too. A user who can only read the lock can block others."""
+    """Return the mode of a store's file, which its lock file gets too; that of a new store if there is none.
+
+    Whoever can read the lock file can lock it, so no more users may read it than the store.
+    """
     return stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o600
 
 
 def _make_file(parsed: URL, file: Path) -> None:
-    """Make the file of a new store, for its owner alone. A kill leaves a whole file or none."""
+    """Make the file of a new store. Only its owner may read it. A kill leaves either a whole store or none."""
     with replace_file(file) as partial:
         partial.touch(mode=0o600)
         engine = _engine(parsed.set(database=str(partial)))
         _prepare_sqlite(engine)
         try:
             _migrate(engine)
-            engine.dispose()
+            engine.dispose()  # Closing the last connection moves SQLite's log into the file before it is renamed.
         except BaseException:
-            # An interrupt can leave a connection open, and with it the files that SQLite keeps for it.
+            # An interrupt can leave a connection open, and SQLite's files for it on disk.
             for suffix in ("-wal", "-shm", "-journal"):
                 Path(f"{partial}{suffix}").unlink(missing_ok=True)
             raise
 
 
 def _refuse_damage(parsed: URL, file: Path) -> None:
-    """Raise `StoreError` where SQLite would take the loss of what a store held for an empty store.
+    """Raise `StoreError` for a damaged store that SQLite would open as empty or out of date.
 
-    The file is empty, or the log beside it, which has the newest transactions, begins with other bytes than a log. A
-    power cut leaves zeros there, and only what was not synced is lost then.
+    A log of zeros is accepted: a power cut leaves one, and only unsynced data is lost.
     """
     if not file.is_file():
         return
     if file.stat().st_size == 0:
         raise StoreError(
-            f"expected a store at {parsed.render_as_string()}, found a file of 0 bytes: what it held is lost; "
-            "put a copy of it there, or remove the file to begin anew"
+            f"expected a store at {parsed.render_as_string()}, found a file of 0 bytes: its results are lost; "
+            f"restore {file} from a copy, or remove {file} to start with an empty store"
         )
     log = Path(f"{file}-wal")
     header = b""
     if log.is_file():
         with log.open("rb") as opened:
-            header = opened.read(_LOG_HEADER)
-    if len(header) == _LOG_HEADER and any(header) and header[:4] not in _LOG_BEGINNINGS:
+            header = opened.read(_WAL_HEADER_BYTES)
+    if len(header) == _WAL_HEADER_BYTES and any(header) and header[:4] not in _WAL_MAGICS:
         raise StoreError(
-            f"{log}: expected the log of the store beside it, found other bytes: the newest results are lost; "
-            "put a copy of it there, or remove the file to go on with the older ones"
+            f"{log}: expected the write-ahead log of {file}, found other bytes: the newest results are lost; "
+            f"restore {log} from a copy, or remove {log} to continue with the older results"
         )
 
 
 def _check_place(parsed: URL, file: Path) -> None:
-    """Raise `StoreError` where no file can be made for a store."""
+    """Raise `StoreError` if no file can be made for a store."""
     there = nearest_existing(file.parent)
     if not is_writable(there):
-        raise _no_place_error(parsed, f"{there}, which is no folder that can be written")
+        raise _no_place_error(parsed, f"{there}, which is not a writable folder")
 
 
 def _no_place_error(parsed: URL, found: str) -> StoreError:
@@ -301,33 +312,33 @@ def _no_place_error(parsed: URL, found: str) -> StoreError:
 
 @contextmanager
 def sole_driver(sessions: sessionmaker[Session], bisection: int) -> Generator[bool]:
-    """Yield whether this process is the only one, on all machines that share a PostgreSQL store, to drive a bisection.
+    """Lock a bisection in a PostgreSQL store, and yield whether that succeeded.
 
-    The lock is held until the end of the block, or of the process. A SQLite store belongs to one machine, which locks
-    files.
+    It fails if another process, on any machine that shares the store, drives the bisection. The lock is held until the
+    end of the block or of the process. In a SQLite store, always yield True: its machine locks files instead.
     """
     engine = sessions.kw["bind"]
     if engine.dialect.name != "postgresql":
         yield True
         return
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        yield bool(connection.scalar(select(func.pg_try_advisory_lock(_WRITERS, bisection))))
-        connection.invalidate()
+        yield bool(connection.scalar(select(func.pg_try_advisory_lock(_WRITE_LOCK_KEY, bisection))))
+        connection.invalidate()  # Closing the connection frees the lock. The pool would keep the connection open.
 
 
 def is_driven(session: Session, bisection: int) -> bool | None:
-    """Return whether some process holds the lock of `sole_driver`; None in a SQLite store, which cannot tell."""
+    """Return whether a process holds the lock of `sole_driver`; None in a SQLite store, which has no such lock."""
     if session.get_bind().dialect.name != "postgresql":
         return None
-    held = text(
-        "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND classid = :writers AND objid = :one "
+    query = text(
+        "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND classid = :key AND objid = :bisection "
         "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
-    return session.execute(held, {"writers": _WRITERS, "one": bisection}).first() is not None
+    return session.execute(query, {"key": _WRITE_LOCK_KEY, "bisection": bisection}).first() is not None
 
 
 def _parse_url(url: str) -> URL:
-    """Parse a URL. Raises `StoreError` where it is not the URL of a database that can be a store."""
+    """Parse a URL. Raises `StoreError` if it is not the URL of a database that can be a store."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
@@ -336,16 +347,18 @@ def _parse_url(url: str) -> URL:
         raise _url_error(
             parsed.render_as_string(), "no other database is supported; name another one with --store"
         )
-    # The driver behind the plain name differs between versions of SQLAlchemy.
+    if "@" in (parsed.host or ""):
+        raise _url_error(parsed.set(host="...").render_as_string(), "write %40 for an @ in a password")
+    # The default driver of `postgresql` differs between versions of SQLAlchemy.
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
 
 
 def _suggest_url(text: str, error: Exception) -> str:
-    """Return what to name in place of a text that is no URL."""
+    """Return advice on what to name instead of a text that is no URL."""
     if "://" in text:
-        return f"mend it ({error})"
+        return f"correct it ({error})"
     file = Path(text.removeprefix("sqlite:")).expanduser().absolute()
-    return f"a file is named so: {sqlite_url(file)}" if text else "name one"
+    return f"for a file write {sqlite_url(file)}" if text else "name one"
 
 
 def _engine(parsed: URL) -> Engine:
@@ -362,10 +375,10 @@ def _engine(parsed: URL) -> Engine:
         raise _url_error(parsed.render_as_string(), f"leave its driver out ({error})") from error
 
 
-def _url_error(text: str, mend: str) -> StoreError:
+def _url_error(text: str, remedy: str) -> StoreError:
     return StoreError(
         "expected a database URL of SQLite or PostgreSQL, sqlite:////path/to/file or postgresql://user@host/name, "
-        f"found {text!r}; {mend}"
+        f"found {text!r}; {remedy}"
     )
 
 
@@ -382,28 +395,29 @@ def _translate_errors(parsed: URL, purpose: str) -> Generator[None]:
 
 
 def _error_text(error: SQLAlchemyError | OSError) -> str:
-    """Describe an error in the words of the database or the system."""
+    """Return the message of the database or of the operating system."""
     if isinstance(error, DatabaseError):
         return str(error.orig)
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _read_only_file(parsed: URL, file: Path) -> URL:
-    """Return a URL for SQLite's own read-only mode.
+    """Return the URL of a file in SQLite's read-only mode.
 
-    In a folder that nobody can write, SQLite cannot keep the index of its log. It need not, because nothing changes.
+    In a read-only folder, SQLite cannot make the index of its log. `immutable` makes it do without one.
     """
-    frozen = not os.access(file.parent, os.W_OK) and not file.with_name(file.name + "-wal").exists()
+    is_immutable = not os.access(file.parent, os.W_OK) and not file.with_name(file.name + "-wal").exists()
     return parsed.set(
         database=file.absolute().as_uri(),
-        query={"mode": "ro", "uri": "true", **({"immutable": "1"} if frozen else {})},
+        query={"mode": "ro", "uri": "true", **({"immutable": "1"} if is_immutable else {})},
     )
 
 
 def _prepare_sqlite(engine: Engine) -> None:
     """Configure a SQLite engine.
 
-    With WAL a report can be read while a driver writes. Transactions begin as writers, so none fails halfway.
+    A write-ahead log lets reports read while a driver writes. Each transaction takes the write lock when it begins, so
+    none fails halfway.
     """
 
     def on_connect(connection: Any, _record: object) -> None:
@@ -424,14 +438,14 @@ def _prepare_sqlite(engine: Engine) -> None:
 
 def _prepare_postgresql(engine: Engine) -> None:
     def on_begin(connection: Connection) -> None:
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS})")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK_KEY})")
 
     event.listen(engine, "begin", on_begin)
 
 
 def migrate(connection: Connection) -> None:
-    """Run the migrations that a store lacks, in the connection's transaction."""
-    from alembic import command  # imported here because it takes long, and few stores need it
+    """Run the missing migrations of a store, in the connection's transaction."""
+    from alembic import command  # imported here because it is slow to import, and few stores need it
     from alembic.config import Config
 
     config = Config()
@@ -441,49 +455,49 @@ def migrate(connection: Connection) -> None:
         config.set_main_option("version_locations", versions.replace("%", "%%"))
         config.set_main_option("path_separator", "os")
         config.attributes.update(connection=connection, metadata=Base.metadata)
-        if read_schema(connection) in _BEFORE_RELEASE:
-            connection.exec_driver_sql(f"DELETE FROM {_TABLE}")
+        if read_schema_version(connection) in _BEFORE_RELEASE:
+            connection.exec_driver_sql(f"DELETE FROM {_VERSION_TABLE}")
         command.upgrade(config, "head")
 
 
 def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
-        found = read_schema(connection)
-        if found == schemas()[-1]:
+        found = read_schema_version(connection)
+        if found == schema_versions()[-1]:
             return
-        _refuse_later(engine.url, found)
+        _refuse_newer_schema(engine.url, found)
         migrate(connection)
 
 
 def _refuse_foreign(parsed: URL, file: Path) -> None:
-    """Raise `StoreError` where a file holds tables of another program.
+    """Raise `StoreError` if a file contains tables of another program.
 
-    The file is only read, because a store's settings would change it.
+    The file is opened read-only, because the settings of a writing connection would change it.
     """
     if not file.exists():
         return
     engine = _engine(_read_only_file(parsed, file))
     with engine.connect() as connection:
-        names = [] if read_schema(connection) else _names_of_tables(connection)
+        names = [] if read_schema_version(connection) else _table_names(connection)
     engine.dispose()
     if names:
         raise StoreError(
             f"expected a store at {parsed.render_as_string()}, found a database of another program, with "
-            f"{names[0]} in it; name another one with --store"
+            f"the table {names[0]}; name another one with --store"
         )
 
 
-def _names_of_tables(connection: Connection) -> list[str]:
+def _table_names(connection: Connection) -> list[str]:
     found = inspect(connection)
     return [*found.get_table_names(), *found.get_view_names()]
 
 
-def _refuse_later(parsed: URL, found: str | None) -> None:
-    """Raise `StoreError` where a store has a schema that this version does not know."""
-    known = schemas()
+def _refuse_newer_schema(parsed: URL, found: str | None) -> None:
+    """Raise `StoreError` if a newer version of the tool made the store's schema."""
+    known = schema_versions()
     if found is not None and found not in (*_BEFORE_RELEASE, *known):
         raise StoreError(
             f"expected a store of schema {known[-1]} or earlier at {parsed.render_as_string()}, "
-            f"found {found}, which a later version of the tool made; update this one: "
+            f"found {found}, which a newer version of the tool made; update this one: "
             "pip install --upgrade precision-bisect"
         )

@@ -1,9 +1,15 @@
-"""Nightly jobs in the store: what they run, what they find, and what they follow from night to night.
+"""The records of nightly jobs in the store: nights, runs, results, regressions and incidents.
 
-`JobJournal` has the journals of one job. `NightJournal` writes nights, and continues one that was killed.
-`CaseRunJournal` writes the cells of the matrix and their finished runs, and `CaseResultJournal` what each night found.
-`RegressionJournal` follows cells that passed and then failed, until they recover. `IncidentJournal` groups regressions
-with one culprit, until all of them have recovered.
+A job has a matrix of cells. A cell is one case on one branch and platform, with one tolerance. `JobJournal` has the
+journals of one job:
+
+- `NightJournal` writes nights, and finds a night that was killed.
+- `CaseRunJournal` writes cells and their finished runs.
+- `CaseResultJournal` writes the result of each night for each cell.
+- `RegressionJournal` writes regressions: cells that passed and then failed, until they recover.
+- `IncidentJournal` groups the regressions that have the same culprit, until all of them have recovered.
+
+The rows that the methods return are detached from their session.
 """
 
 from collections import Counter
@@ -33,7 +39,7 @@ from .vocabulary import BuildSource, CaseStatus, Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class CaseResult:
-    """The result of a night for a cell; fields as in `CaseResultRow`."""
+    """The result of a night for a cell. `CaseResultRow` explains the fields."""
 
     status: CaseStatus
     commit: str
@@ -43,46 +49,48 @@ class CaseResult:
     verdict: Verdict | None
     signature: str | None
     message: str
-    same_as: int | None = None
-    regression: int | None = None
+    same_as_id: int | None = None
+    regression_id: int | None = None
 
 
 class CaseResultJournal:
-    """Writes the results of nights for cells, and reads them back, detached. Each method is one transaction."""
+    """Writes and reads the results of nights for cells. Each method is one transaction."""
 
     def __init__(self, sessions: sessionmaker[Session]) -> None:
         self._sessions = sessions
 
-    def set(self, night: int, cell: int, found: CaseResult) -> CaseResultRow:
-        """Record the result of a night for a cell. A later call replaces it."""
+    def set(self, night_id: int, cell_id: int, result: CaseResult) -> CaseResultRow:
+        """Record the result of a night for a cell. It replaces an earlier one."""
         with self._sessions.begin() as session:
-            result = _result_of(session, night, cell)
-            if result is None:
-                result = CaseResultRow(night_id=night, cell_id=cell)
-                session.add(result)
-            result.status = found.status
-            result.commit = found.commit
-            result.content = found.content
-            result.runs = found.runs
-            result.failures = found.failures
-            result.verdict = found.verdict
-            result.signature = None if found.signature is None else storable_text(found.signature)
-            result.message = storable_text(found.message)
-            result.same_as_id = found.same_as
-            result.regression_id = found.regression
+            row = _find_result(session, night_id, cell_id)
+            if row is None:
+                row = CaseResultRow(night_id=night_id, cell_id=cell_id)
+                session.add(row)
+            row.status = result.status
+            row.commit = result.commit
+            row.content = result.content
+            row.runs = result.runs
+            row.failures = result.failures
+            row.verdict = result.verdict
+            row.signature = None if result.signature is None else storable_text(result.signature)
+            row.message = storable_text(result.message)
+            row.same_as_id = result.same_as_id
+            row.regression_id = result.regression_id
             session.flush()
-            return result
+            return row
 
-    def get(self, night: int, cell: int) -> CaseResultRow | None:
-        """Return the result of a night for a cell."""
+    def get(self, night_id: int, cell_id: int) -> CaseResultRow | None:
+        """Return the result of a night for a cell; None if there is none yet."""
         with self._sessions() as session:
-            return _result_of(session, night, cell)
+            return _find_result(session, night_id, cell_id)
 
-    def results_in_night(self, night: int) -> list[CaseResultRow]:
-        """Return all results of a night, with cells and regressions."""
+    def results_in_night(self, night_id: int) -> list[CaseResultRow]:
+        """Return all results of a night, with their cells, regressions and incidents."""
         with self._sessions() as session:
             query = (
-                select(CaseResultRow).where(CaseResultRow.night_id == night).order_by(CaseResultRow.cell_id)
+                select(CaseResultRow)
+                .where(CaseResultRow.night_id == night_id)
+                .order_by(CaseResultRow.cell_id)
             )
             options = (
                 joinedload(CaseResultRow.cell),
@@ -90,21 +98,21 @@ class CaseResultJournal:
             )
             return list(session.scalars(query.options(*options)))
 
-    def history(self, cell: int) -> list[CaseResultRow]:
-        """Return the results of all nights for a cell, oldest first."""
+    def history(self, cell_id: int) -> list[CaseResultRow]:
+        """Return the results of a cell in all nights, oldest first."""
         with self._sessions() as session:
-            query = select(CaseResultRow).where(CaseResultRow.cell_id == cell)
+            query = select(CaseResultRow).where(CaseResultRow.cell_id == cell_id)
             return list(session.scalars(query.order_by(CaseResultRow.night_id)))
 
 
-def _result_of(session: Session, night: int, cell: int) -> CaseResultRow | None:
-    query = select(CaseResultRow).where(CaseResultRow.night_id == night, CaseResultRow.cell_id == cell)
+def _find_result(session: Session, night_id: int, cell_id: int) -> CaseResultRow | None:
+    query = select(CaseResultRow).where(CaseResultRow.night_id == night_id, CaseResultRow.cell_id == cell_id)
     return session.scalar(query)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellKey:
-    """Identifies a cell of the matrix."""
+    """What identifies a cell in the matrix of its job."""
 
     branch: str
     case: str
@@ -114,7 +122,7 @@ class CellKey:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRun:
-    """A finished run of a cell; fields as in `CaseRunRow`."""
+    """A finished run of a cell. `CaseRunRow` explains the fields."""
 
     started: datetime
     commit: str
@@ -135,14 +143,14 @@ class CaseRun:
 
 
 class CaseRunJournal:
-    """Writes the cells of one job and their runs, and reads them back, detached. Each method is one transaction."""
+    """Writes and reads the cells of one job and their runs. Each method is one transaction."""
 
     def __init__(self, sessions: sessionmaker[Session], job: str) -> None:
         self._sessions = sessions
         self._job = job
 
     def get_or_create_cell(self, key: CellKey) -> CellRow:
-        """Return the row of a cell. Inserts the row if it is missing."""
+        """Return the row of a cell. Insert it if it is missing."""
         with self._sessions.begin() as session:
             query = select(CellRow).where(
                 CellRow.job == self._job,
@@ -164,51 +172,49 @@ class CaseRunJournal:
                 session.flush()
             return cell
 
-    def add(self, night: int, cell: int, finished_run: CaseRun) -> CaseRunRow:
-        """Record a finished run."""
+    def add(self, night_id: int, cell_id: int, run: CaseRun) -> CaseRunRow:
+        """Record a finished run of a cell."""
         with self._sessions.begin() as session:
             query = select(func.max(CaseRunRow.run)).where(
-                CaseRunRow.night_id == night, CaseRunRow.cell_id == cell
+                CaseRunRow.night_id == night_id, CaseRunRow.cell_id == cell_id
             )
-            run = CaseRunRow(
-                night_id=night,
-                cell_id=cell,
+            row = CaseRunRow(
+                night_id=night_id,
+                cell_id=cell_id,
                 run=(session.scalar(query) or 0) + 1,
-                started=finished_run.started,
+                started=run.started,
                 finished=now(),
-                commit=finished_run.commit,
-                revisions=dict(finished_run.revisions),
-                content=finished_run.content,
-                verdict=finished_run.verdict,
-                signature=None if finished_run.signature is None else storable_text(finished_run.signature),
-                metrics={name: dict(values) for name, values in finished_run.metrics.items()},
-                evidence=[storable_text(line) for line in finished_run.evidence],
-                device=finished_run.device,
-                host=finished_run.host,
-                build_source=finished_run.build_source,
-                build_seconds=finished_run.build_seconds,
-                run_seconds=finished_run.run_seconds,
-                environment_id=get_or_create_environment(
-                    session, finished_run.fingerprint, finished_run.environment
-                ),
-                log=finished_run.log,
+                commit=run.commit,
+                revisions=dict(run.revisions),
+                content=run.content,
+                verdict=run.verdict,
+                signature=None if run.signature is None else storable_text(run.signature),
+                metrics={name: dict(values) for name, values in run.metrics.items()},
+                evidence=[storable_text(line) for line in run.evidence],
+                device=run.device,
+                host=run.host,
+                build_source=run.build_source,
+                build_seconds=run.build_seconds,
+                run_seconds=run.run_seconds,
+                environment_id=get_or_create_environment(session, run.fingerprint, run.environment),
+                log=run.log,
             )
-            session.add(run)
+            session.add(row)
             session.flush()
-            return run
+            return row
 
-    def runs_in_night(self, night: int, cell: int) -> list[CaseRunRow]:
-        """Return the runs of a cell in a night, in order."""
+    def runs_in_night(self, night_id: int, cell_id: int) -> list[CaseRunRow]:
+        """Return the runs of a cell in a night, oldest first, with their environments."""
         with self._sessions() as session:
-            query = select(CaseRunRow).where(CaseRunRow.night_id == night, CaseRunRow.cell_id == cell)
+            query = select(CaseRunRow).where(CaseRunRow.night_id == night_id, CaseRunRow.cell_id == cell_id)
             return list(
                 session.scalars(query.options(joinedload(CaseRunRow.environment)).order_by(CaseRunRow.run))
             )
 
     def runs_for_regression(self, regression: RegressionRow) -> list[CaseRunRow]:
-        """Return the runs of a regression's cell since it was opened, in order.
+        """Return the runs of a regression's cell since the night that opened it, oldest first.
 
-        Runs of its good end that were made to open it are left out.
+        In that night the cell's last good commit also ran, to confirm the regression. These runs are left out.
         """
         with self._sessions() as session:
             query = select(CaseRunRow).where(
@@ -221,30 +227,35 @@ class CaseRunJournal:
             )
             return list(session.scalars(query.order_by(CaseRunRow.id)))
 
-    def last(self, cell: int, content: str) -> CaseRunRow | None:
-        """Return the newest run of a cell at some content, with its environment."""
+    def last(self, cell_id: int, content: str) -> CaseRunRow | None:
+        """Return the newest run of a cell with a content key, with its environment; None if there is none."""
         with self._sessions() as session:
-            query = select(CaseRunRow).where(CaseRunRow.cell_id == cell, CaseRunRow.content == content)
+            query = select(CaseRunRow).where(CaseRunRow.cell_id == cell_id, CaseRunRow.content == content)
             query = query.options(joinedload(CaseRunRow.environment)).order_by(CaseRunRow.id.desc()).limit(1)
             return session.scalar(query)
 
-    def passing_runs(self, cell: int) -> list[CaseRunRow]:
+    def passing_runs(self, cell_id: int) -> list[CaseRunRow]:
         """Return the runs of a cell that passed, newest first."""
         with self._sessions() as session:
-            query = select(CaseRunRow).where(CaseRunRow.cell_id == cell, CaseRunRow.verdict == Verdict.PASS)
+            query = select(CaseRunRow).where(
+                CaseRunRow.cell_id == cell_id, CaseRunRow.verdict == Verdict.PASS
+            )
             return list(session.scalars(query.order_by(CaseRunRow.id.desc())))
 
-    def recent(self, cell: int | None = None) -> list[CaseRunRow]:
-        """Return the last hundred runs of a cell, or of the job."""
+    def recent(self, cell_id: int | None = None) -> list[CaseRunRow]:
+        """Return the last hundred runs of a cell, newest first. Without a cell, return those of the whole job."""
         with self._sessions() as session:
             query = select(CaseRunRow).join(CellRow).where(CellRow.job == self._job)
-            if cell is not None:
-                query = query.where(CaseRunRow.cell_id == cell)
+            if cell_id is not None:
+                query = query.where(CaseRunRow.cell_id == cell_id)
             return list(session.scalars(query.order_by(CaseRunRow.id.desc()).limit(100)))
 
 
 def earlier_incidents(incident: IncidentRow, every: Iterable[IncidentRow]) -> tuple[int, ...]:
-    """Return the numbers of the job's earlier, closed incidents with the same culprit, oldest first."""
+    """Return the numbers of earlier incidents of the job with the same culprit, oldest first.
+
+    All of them are closed, because a culprit has at most one open incident.
+    """
     return tuple(
         sorted(
             each.ordinal
@@ -257,24 +268,27 @@ def earlier_incidents(incident: IncidentRow, every: Iterable[IncidentRow]) -> tu
 
 
 class IncidentJournal:
-    """Writes the incidents of one job and reads them back, detached. Each method is one transaction."""
+    """Writes and reads the incidents of one job. Each method is one transaction."""
 
     def __init__(self, sessions: sessionmaker[Session], job: str) -> None:
         self._sessions = sessions
         self._job = job
 
-    def join(
+    def add_regression(
         self,
-        regression: int,
+        regression_id: int,
         *,
-        night: int,
-        bisection: int,
+        night_id: int,
+        bisection_id: int,
         repository: str,
         culprit: str,
         subject: str,
         confidence: float | None,
     ) -> int:
-        """Add a regression to the open incident of its culprit, which is made if missing; return its id."""
+        """Add a regression to the open incident of its culprit, and return the incident's id.
+
+        Open an incident if the culprit has none. Set the regression's bisection, and clear its problem.
+        """
         with self._sessions.begin() as session:
             query = select(IncidentRow).where(
                 IncidentRow.job == self._job,
@@ -294,36 +308,39 @@ class IncidentJournal:
                     culprit=culprit,
                     subject=storable_text(subject),
                     confidence=confidence,
-                    bisection_id=bisection,
-                    opened_night_id=night,
+                    bisection_id=bisection_id,
+                    opened_night_id=night_id,
                 )
                 session.add(incident)
                 session.flush()
-            row = session.get_one(RegressionRow, regression)
+            row = session.get_one(RegressionRow, regression_id)
             row.incident_id = incident.id
-            row.bisection_id = bisection
+            row.bisection_id = bisection_id
             row.problem = None
             return incident.id
 
-    def close(self, incident: int, *, night: int, fixed_by: str | None) -> None:
-        """Close an incident, all of whose cases pass again. A later night may name the fix (`set_fix`)."""
+    def close(self, incident_id: int, *, night_id: int, fixed_by: str | None) -> None:
+        """Close an incident whose cases all pass again. A later night may record the fix with `set_fix`."""
         with self._sessions.begin() as session:
-            row = session.get_one(IncidentRow, incident)
-            row.closed_night_id = night
+            row = session.get_one(IncidentRow, incident_id)
+            row.closed_night_id = night_id
             row.fixed_by = fixed_by
 
-    def set_fix(self, incident: int, fixed_by: str) -> None:
-        """Record what fixed all cases of an incident."""
+    def set_fix(self, incident_id: int, fixed_by: str) -> None:
+        """Record the commit that fixed all cases of an incident."""
         with self._sessions.begin() as session:
-            session.get_one(IncidentRow, incident).fixed_by = fixed_by
+            session.get_one(IncidentRow, incident_id).fixed_by = fixed_by
 
-    def set_reduction(self, incident: int, folder: str) -> None:
-        """Record the folder of the incident's one reduction."""
+    def set_reduction(self, incident_id: int, folder: str) -> None:
+        """Record the folder of an incident's reduction. Each incident has at most one."""
         with self._sessions.begin() as session:
-            session.get_one(IncidentRow, incident).reduction = folder
+            session.get_one(IncidentRow, incident_id).reduction = folder
 
     def all(self, *, open_only: bool = False) -> list[IncidentRow]:
-        """Return all incidents, oldest first, with regressions, cells, nights and bisection."""
+        """Return all incidents, oldest first, with their regressions, cells, nights and bisections.
+
+        With `open_only`, return only those that are not closed.
+        """
         with self._sessions() as session:
             query = select(IncidentRow).where(IncidentRow.job == self._job)
             if open_only:
@@ -338,21 +355,21 @@ class IncidentJournal:
 
 
 class NightSummary(Document):
-    """The summary of a night. `notes` say what was left undone and why, one sentence each."""
+    """The summary of a night. Each note is a sentence that says what was not done, and why."""
 
     schema_version: Literal[1] = 1
     notes: tuple[str, ...] = ()
 
 
 class NightJournal:
-    """Writes the nights of one job and reads them back, detached. Each method is one transaction."""
+    """Writes and reads the nights of one job. Each method is one transaction."""
 
     def __init__(self, sessions: sessionmaker[Session], job: str) -> None:
         self._sessions = sessions
         self._job = job
 
     def begin(self, heads: Mapping[str, str], host: str) -> NightRow:
-        """Record a new night."""
+        """Record that a night begins, with the head commit of each branch."""
         with self._sessions.begin() as session:
             last = session.scalar(select(func.max(NightRow.ordinal)).where(NightRow.job == self._job))
             night = NightRow(
@@ -369,7 +386,10 @@ class NightJournal:
             return night
 
     def resume_unfinished(self) -> NightRow | None:
-        """Return the night that a kill or a reboot cut short, after counting one more start of it."""
+        """Return the newest night that is not over, and count one more attempt at it; None if all are over.
+
+        A kill or a reboot interrupted that night.
+        """
         with self._sessions.begin() as session:
             query = select(NightRow).where(NightRow.job == self._job, NightRow.finished.is_(None))
             night = session.scalar(query.order_by(NightRow.ordinal.desc()).limit(1))
@@ -377,17 +397,17 @@ class NightJournal:
                 night.attempts += 1
             return night
 
-    def finish(self, night: int, notes: Sequence[str]) -> None:
-        """Record that a night is over, and what was left undone."""
+    def finish(self, night_id: int, notes: Sequence[str]) -> None:
+        """Record that a night is over. Each note says what was not done."""
         with self._sessions.begin() as session:
-            row = session.get_one(NightRow, night)
+            row = session.get_one(NightRow, night_id)
             row.finished = now()
             row.summary = write_document(NightSummary(notes=tuple(map(storable_text, notes))))
 
-    def add_notes(self, night: int, notes: Sequence[str]) -> bool:
-        """Add notes to a night that is over. Return False, and record nothing, where it is not over."""
+    def add_notes(self, night_id: int, notes: Sequence[str]) -> bool:
+        """Add notes to a night that is over. If it is not over, record nothing and return False."""
         with self._sessions.begin() as session:
-            row = session.get_one(NightRow, night)
+            row = session.get_one(NightRow, night_id)
             if row.summary is None:
                 return False
             known_notes = read_document(NightSummary, row.summary).notes
@@ -402,24 +422,24 @@ class NightJournal:
                 session.scalars(select(NightRow).where(NightRow.job == self._job).order_by(NightRow.ordinal))
             )
 
-    def add_hook_call(self, night: int, incident: int, event: str, exit_code: int) -> None:
-        """Record that the hook was called for an event."""
+    def add_hook_call(self, night_id: int, incident_id: int, event: str, exit_code: int) -> None:
+        """Record that the hook was called for an event of an incident."""
         with self._sessions.begin() as session:
             session.add(
                 HookCallRow(
-                    night_id=night, incident_id=incident, event=event, called=now(), exit_code=exit_code
+                    night_id=night_id, incident_id=incident_id, event=event, called=now(), exit_code=exit_code
                 )
             )
 
-    def hook_calls(self, night: int) -> list[HookCallRow]:
-        """Return the hook calls of a night."""
+    def hook_calls(self, night_id: int) -> list[HookCallRow]:
+        """Return the hook calls of a night, oldest first."""
         with self._sessions() as session:
-            query = select(HookCallRow).where(HookCallRow.night_id == night).order_by(HookCallRow.id)
+            query = select(HookCallRow).where(HookCallRow.night_id == night_id).order_by(HookCallRow.id)
             return list(session.scalars(query))
 
 
 class RegressionFields(TypedDict, total=False):
-    """The columns of a regression that are set after it was opened, as in `RegressionRow`."""
+    """The columns of `RegressionRow` that may be set after the regression was opened."""
 
     bisection_id: int | None
     problem: str
@@ -432,18 +452,20 @@ class RegressionFields(TypedDict, total=False):
 
 
 class RegressionJournal:
-    """Writes the regressions of one job and reads them back, detached. Each method is one transaction."""
+    """Writes and reads the regressions of one job. Each method is one transaction."""
 
     def __init__(self, sessions: sessionmaker[Session], job: str) -> None:
         self._sessions = sessions
         self._job = job
 
-    def open(self, night: int, cell: int, *, last_good: str, first_bad: str, bad_when: str) -> RegressionRow:
-        """Record that a cell passed and now fails."""
+    def open(
+        self, night_id: int, cell_id: int, *, last_good: str, first_bad: str, bad_when: str
+    ) -> RegressionRow:
+        """Record a regression: a cell that passed at `last_good` and fails at `first_bad`."""
         with self._sessions.begin() as session:
             row = RegressionRow(
-                cell_id=cell,
-                opened_night_id=night,
+                cell_id=cell_id,
+                opened_night_id=night_id,
                 last_good=last_good,
                 first_bad=first_bad,
                 last_bad=first_bad,
@@ -453,19 +475,19 @@ class RegressionJournal:
             session.flush()
             return row
 
-    def update(self, regression: int, **fields: Unpack[RegressionFields]) -> None:
+    def update(self, regression_id: int, **fields: Unpack[RegressionFields]) -> None:
         """Set columns of a regression."""
         with self._sessions.begin() as session:
-            row = session.get_one(RegressionRow, regression)
+            row = session.get_one(RegressionRow, regression_id)
             for name, value in fields.items():
                 setattr(row, name, value)
 
-    def find_open(self, cell: int) -> RegressionRow | None:
-        """Return the open regression of a cell, with its bisection."""
+    def find_open(self, cell_id: int) -> RegressionRow | None:
+        """Return the open regression of a cell, with its bisection; None if there is none."""
         with self._sessions() as session:
             query = (
                 select(RegressionRow)
-                .where(RegressionRow.cell_id == cell, RegressionRow.recovered_night_id.is_(None))
+                .where(RegressionRow.cell_id == cell_id, RegressionRow.recovered_night_id.is_(None))
                 .options(joinedload(RegressionRow.bisection))
             )
             return session.scalar(query.order_by(RegressionRow.id.desc()).limit(1))
@@ -482,7 +504,7 @@ class RegressionJournal:
             return list(session.scalars(query.order_by(RegressionRow.id)))
 
     def find_unfixed(self) -> list[RegressionRow]:
-        """Return all recovered regressions whose fix is still being searched, oldest first, with their cells."""
+        """Return the recovered regressions whose fixing commit is still to be found, oldest first, with their cells."""
         with self._sessions() as session:
             query = (
                 select(RegressionRow)
@@ -499,9 +521,9 @@ class RegressionJournal:
 
 
 class JobJournal:
-    """The journals of one job, and queries across several of them.
+    """The journals of one job, and queries that need several of them.
 
-    Each of their methods is one transaction, so a night that is killed continues where it was.
+    Each method of a journal is one transaction. So a night that was killed can continue from the last one.
     """
 
     def __init__(self, sessions: sessionmaker[Session], job: str) -> None:
@@ -515,9 +537,9 @@ class JobJournal:
         self.commits = CommitJournal(sessions)
 
     def runs_since(self, moment: datetime) -> dict[str, int]:
-        """Return the number of runs since then on each platform, including those of bisections.
+        """Return the number of runs since a moment on each platform, including the runs of bisections.
 
-        A run of the matrix that was cut short is not recorded.
+        A run of the matrix that was interrupted is not recorded, so it does not count.
         """
         matrix = (
             select(CellRow.platform, func.count(CaseRunRow.id))
@@ -547,7 +569,7 @@ class JobJournal:
         return used
 
     def built_contents(self) -> frozenset[str]:
-        """Return all contents that any job or bisection has built."""
+        """Return the content keys of all builds that any job or bisection has made or used."""
         with self._sessions() as session:
             nights = select(CaseRunRow.content).where(CaseRunRow.build_source != BuildSource.NONE)
             probes = select(ProbeRow.content).where(
@@ -555,6 +577,6 @@ class JobJournal:
             )
             return frozenset(session.scalars(nights.union(probes)))
 
-    def bisection(self, identity: int) -> BisectionJournal:
-        """Return the journal of a bisection that a regression names."""
-        return BisectionJournal(self._sessions, identity)
+    def bisection(self, bisection_id: int) -> BisectionJournal:
+        """Return the journal of a bisection."""
+        return BisectionJournal(self._sessions, bisection_id)

@@ -20,7 +20,7 @@ from sqlalchemy import select
 
 from precision_bisect.demo.make import Truth, make_demo
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.store.database import read_store, sqlite_url
+from precision_bisect.store.database import open_read_only, sqlite_url
 from precision_bisect.store.tables import ProbeRow
 
 _PROGRAM = "from precision_bisect.bisect.cli import main; main()"
@@ -46,7 +46,7 @@ def bisect(folder: Path, truth: Truth, *, stack: Path, store: str) -> None:
 
 def overheads(store: str) -> list[float]:
     """Seconds from one probe's start to the next one's, without those of its build and its run."""
-    with read_store(store)() as session:
+    with open_read_only(store)() as session:
         probes: Sequence[ProbeRow] = session.scalars(select(ProbeRow).order_by(ProbeRow.ordinal)).all()
         return [
             (after.started - probe.started).total_seconds()

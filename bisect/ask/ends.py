@@ -76,7 +76,7 @@ def commit_before_date(
         hint = (
             f"a shallow clone ends there; run: git -C {repository.path} fetch --unshallow, or --shallow-since=DATE "
             "with an older date"  # the end's own date would fetch what follows it, and not the commit before
-            if repository.boundary
+            if repository.shallow_commits
             else f"name a commit, see git -C {repository.path} log --first-parent"
         )
         raise UserError(
@@ -351,7 +351,9 @@ def _furthest_good_end(repository: GitRepository, bad: str) -> str:
     root = repository.first_parents(bad)[-1]
     if root == bad:
         why = (
-            f"a shallow clone ends there; run: {repository.deepen}" if repository.boundary else "it is a root"
+            f"a shallow clone ends there; run: {repository.deepen_hint}"
+            if repository.shallow_commits
+            else "it is a root"
         )
         raise EndsError(f"expected commits before bad {bad[:12]} to look for a good end, found none: {why}")
     return root
@@ -359,11 +361,11 @@ def _furthest_good_end(repository: GitRepository, bad: str) -> str:
 
 def _shallow_clone_notice(repository: GitRepository, furthest: str) -> list[str]:
     """Say that a shallow clone limits how far back a good end is searched for. Empty where it does not."""
-    if furthest not in repository.boundary:
+    if furthest not in repository.shallow_commits:
         return []
     return [
         f"a good end is looked for back to {furthest[:12]} of {repository.commit(furthest).date:%Y-%m-%d}, where this "
-        f"shallow clone ends; for more: {repository.deepen}"
+        f"shallow clone ends; for more: {repository.deepen_hint}"
     ]
 
 
@@ -395,7 +397,7 @@ def _old_end(repository: GitRepository, olds: Sequence[str], new: str, seeks: Se
             )
     bases = repository.merge_bases(new, olds)
     if not bases:
-        hint = f" in a shallow clone; run: {repository.deepen}" if repository.boundary else ""
+        hint = f" in a shallow clone; run: {repository.deepen_hint}" if repository.shallow_commits else ""
         raise EndsError(
             f"expected related ends, found {olds[0][:12]} and {new[:12]} without a common ancestor{hint}"
         )

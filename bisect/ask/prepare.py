@@ -102,7 +102,7 @@ def check_histories(workspace: Workspace, *, searched: str) -> None:
     searchable = {stack.revision_key(name) for name, pin in stack.pins.items() if pin.search} - {searched}
     for name in sorted(searchable & workspace.repositories.keys()):
         repository = workspace.repositories[name]
-        if repository.boundary:
+        if repository.shallow_commits:
             raise UserError(
                 f"expected a whole history of {name} at {repository.path}, found a shallow clone; run: git -C "
                 f"{repository.path} fetch --unshallow, or hold its pin with --freeze"

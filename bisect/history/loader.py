@@ -153,7 +153,7 @@ def _objects(
 
 
 def _check_whole(repository: GitRepository, commits: Sequence[Commit]) -> None:
-    cut = sorted(repository.boundary.intersection(commit.sha for commit in commits))
+    cut = sorted(repository.shallow_commits.intersection(commit.sha for commit in commits))
     if cut:
         raise UserError(
             f"expected all commits between the ends, found a shallow clone that ends at {cut[0][:12]} among them; run "
@@ -267,7 +267,7 @@ def _blobs(loaded: LoadedRange, repository: GitRepository, path: str, commits: S
     def blob_at(commit: str) -> str:
         if commit not in blobs:
             entries = repository.tree(commit, (path,))
-            blobs[commit] = next((entry.object for entry in entries if entry.path == path), _ABSENT)
+            blobs[commit] = next((entry.object_id for entry in entries if entry.path == path), _ABSENT)
         return blobs[commit]
 
     for commit in loaded.commits:
@@ -482,7 +482,7 @@ class HistoryReader:
 def first_parents(repository: GitRepository, commit: str) -> FirstParents:
     """Return a commit and its first parents in order."""
     line = repository.first_parents(commit)
-    return FirstParents(commits=tuple(line), is_whole=line[-1] not in repository.boundary)
+    return FirstParents(commits=tuple(line), is_whole=line[-1] not in repository.shallow_commits)
 
 
 def undecidable_merge_base(request: BisectRequest, probes: Iterable[ProbeRow]) -> UndecidedError | None:

@@ -137,8 +137,8 @@ class Examiner:
                 verdict=same.verdict,
                 signature=same.signature,
                 message="nothing has changed since the last run",
-                same_as=same.id,
-                regression=regression.id if status is CaseStatus.KNOWN and regression else None,
+                same_as_id=same.id,
+                regression_id=regression.id if status is CaseStatus.KNOWN and regression else None,
             )
         runs = [
             run for run in self._journal.runs.runs_in_night(self._night.id, cell.id) if run.commit == head
@@ -401,7 +401,7 @@ def _row(
         verdict=shown.verdict if shown else None,
         signature=shown.signature if shown else None,
         message=message,
-        regression=regression,
+        regression_id=regression,
     )
 
 

@@ -295,10 +295,10 @@ class FindCulprit(RegressionTask):
     def note_named_commit(self, bisection: StoredBisection, conclusion: Conclusion) -> None:
         culprit = conclusion.culprits[0]
         clone = self.context.workspace.clones[culprit.repository]
-        self.context.journal.incidents.join(
+        self.context.journal.incidents.add_regression(
             self.regression.id,
-            night=self.context.night.id,
-            bisection=bisection.journal.bisection,
+            night_id=self.context.night.id,
+            bisection_id=bisection.journal.bisection,
             repository=culprit.repository,
             culprit=culprit.commit,
             subject=clone.commit(culprit.commit).subject,
@@ -484,7 +484,7 @@ def close_incidents(context: NightContext) -> None:
             if incident.fixed_by is None and fixed_by is not None:
                 context.journal.incidents.set_fix(incident.id, fixed_by)
         elif all(regression.recovered_night_id is not None for regression in incident.regressions):
-            context.journal.incidents.close(incident.id, night=context.night.id, fixed_by=fixed_by)
+            context.journal.incidents.close(incident.id, night_id=context.night.id, fixed_by=fixed_by)
 
 
 def _common_fix(incident: IncidentRow) -> str | None:

@@ -36,7 +36,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from typing_extensions import Buffer
 
 from ...runner.errors import UserError, reason
-from ...store.database import open_to_read
+from ...store.database import migrate_and_read
 from ...store.queue import (
     QueueEntry,
     QueueJournal,
@@ -635,4 +635,4 @@ def _serve_beside_work(server: SiteServer, options: ServeOptions) -> int:
 
 
 def _open(store: str | None) -> sessionmaker[Session]:
-    return open_to_read(store_url(store))
+    return migrate_and_read(store_url(store))

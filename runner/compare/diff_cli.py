@@ -84,7 +84,7 @@ class CompareOptions:
             "--valid-rows",
             group=OptionGroup.QUESTION,
             metavar="N",
-            type=CountType(min=0),
+            type=CountType(min=1),
             help="Compare only this many leading rows; a ratio comparator is needed.",
         ),
     ]

@@ -127,7 +127,7 @@ class NeededCommits:
         cls, clone: GitRepository, commits: Collection[str], *, lost: Collection[str], stack: str, name: str
     ) -> "NeededCommits":
         """Make the value from a driver's private clone of the repository `name`."""
-        boundary = tuple(sorted(clone.boundary))
+        boundary = tuple(sorted(clone.shallow_commits))
         hashes = clone.run("rev-parse", "--show-object-format")
         # Histories that end at different commits stay separate: a mixture would be cut where one of them ends.
         end = f"-{hashlib.sha256(' '.join(boundary).encode()).hexdigest()[:12]}" if boundary else ""

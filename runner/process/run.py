@@ -12,6 +12,7 @@ wants to reveal a secret can write it backwards.
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import select
@@ -168,8 +169,9 @@ class Secrets:
             part: name
             for name, value in variables.items()
             if name not in IRRELEVANT_VARIABLES and not is_public(name, value)
-            for part in _parts(name, value)
-            if not any(part in each for each in plain)
+            for whole in _parts(name, value)
+            if not any(whole in each for each in plain)
+            for part in {whole, json.dumps(whole)[1:-1], repr(whole)[1:-1]}
         }
         self.longest = max((len(os.fsencode(part)) for part in found), default=0)
         """The bytes of the longest value."""

@@ -43,7 +43,7 @@ class ContentKeys:
 
     def tree_key(self, entries: Iterable[TreeEntry]) -> int:
         """Return the key of a whole tree."""
-        return sum(_term(e.path, e.mode, e.object) for e in entries if self.is_relevant(e.path)) % _MODULUS
+        return sum(_term(e.path, e.mode, e.object_id) for e in entries if self.is_relevant(e.path)) % _MODULUS
 
     def child_key(self, parent: int, changes: Iterable[TreeChange]) -> int:
         """Return the key of a commit whose first parent has the key `parent`."""

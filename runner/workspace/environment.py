@@ -27,7 +27,7 @@ from pydantic import model_validator
 
 from ...store.vocabulary import plural
 from ..errors import UserError, reason
-from ..git import LOCAL_VARIABLES, GitRepository, inherited_environment
+from ..git import HIDDEN_VARIABLES, GitRepository, inherited_environment
 from ..process.run import IRRELEVANT_VARIABLES, is_public, is_secret_name
 from ..releases import list_releases
 from ..stack import GitlinkPin, Model, Platform, Stack, Tool
@@ -286,7 +286,7 @@ def variable_changes(before: InheritedVariables, now: InheritedVariables) -> Ite
 
 
 def _may_matter(name: str) -> bool:
-    elsewhere = name in IRRELEVANT_VARIABLES or name in LOCAL_VARIABLES
+    elsewhere = name in IRRELEVANT_VARIABLES or name in HIDDEN_VARIABLES
     return _NAME.fullmatch(name) is not None and not elsewhere and not name.startswith(_IRRELEVANT_PREFIXES)
 
 
@@ -381,12 +381,12 @@ def _repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
         found=f"{path} at {head[:12]}",
         hint=f"not tested: {plural(len(changed), 'uncommitted change')}" if changed else "",
     )
-    if repository.boundary:
+    if repository.shallow_commits:
         yield MachineFinding(
             state="warning",
             subject=f"history of {name}",
             found="a shallow clone, searched only as far as it goes",
-            hint=repository.deepen,
+            hint=repository.deepen_hint,
         )
     for pin in stack.pins.values():
         if isinstance(pin, GitlinkPin) and pin.holder == name:

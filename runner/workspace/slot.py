@@ -33,7 +33,7 @@ from filelock import FileLock, Timeout
 from ...store.durable_files import sync_tree, write_whole
 from ...store.vocabulary import hide_credentials, plural
 from ..errors import UserError
-from ..git import GITLINK, GitError, GitRepository, shallow_boundary
+from ..git import GITLINK, GitError, GitRepository, read_shallow_commits
 from ..overlays import apply_overlay, apply_patch, list_patches
 from ..pins import MissingSubmoduleError, PinReader, is_initialized, list_submodules, module_stores
 from ..renames import adapt
@@ -344,7 +344,7 @@ def _alternates(path: Path) -> Path:
 
 def _borrow(path: Path, sources: Sequence[Path]) -> None:
     _share(_alternates(path), [str(each / "objects") for each in sources])
-    _share(path / "shallow", sorted({sha for each in sources for sha in shallow_boundary(each)}))
+    _share(path / "shallow", sorted({sha for each in sources for sha in read_shallow_commits(each)}))
 
 
 def _share(file: Path, lines: Sequence[str]) -> None:

@@ -19,11 +19,11 @@ from precision_bisect.meaning.ir import (
     For,
     MeaningError,
     MemorySpace,
-    Name,
     Operator,
     ParameterDirection,
     TensorType,
     TileType,
+    Variable,
     Yield,
 )
 
@@ -66,7 +66,7 @@ def test_types_directions_and_statements() -> None:
     type_ = assign.targets[0].type
     assert isinstance(type_, TileType)
     assert type_.space is MemorySpace.VEC
-    assert type_.valid_shape == (Name("n"), Constant(8))
+    assert type_.valid_shape == (Variable("n"), Constant(8))
     assert type_.inner_layout == "row_major"
     assert type_.reference is not None
     assert (type_.reference.base, type_.reference.offset, type_.reference.size) == (
@@ -76,7 +76,9 @@ def test_types_directions_and_statements() -> None:
     )
     assert isinstance(assign.value, Call)
     assert assign.value.name == "tile.and"
-    assert assign.value.operands[1] == Operator("+", (Constant(-1), Operator("*", (Name("n"), Constant(2)))))
+    assert assign.value.operands[1] == Operator(
+        "+", (Constant(-1), Operator("*", (Variable("n"), Constant(2))))
+    )
     assert (loop.kind, loop.carried, loop.step) == ("parallel", ("a",), Constant(2))
     assert isinstance(loop.body[0], Yield)
 

@@ -12,10 +12,10 @@ import pytest
 from precision_bisect.store.database import (
     StoreError,
     check_store,
-    is_there,
+    migrate_and_read,
     open_store,
-    open_to_read,
     sqlite_url,
+    store_exists,
 )
 
 
@@ -32,10 +32,8 @@ def test_an_empty_file_is_no_new_store(tmp_path: Path) -> None:
     """A full disk, or a copy that failed, leaves one: what it held is gone."""
     file = tmp_path / "store.db"
     file.touch()
-    for look in (open_store, open_to_read, check_store):
-        with pytest.raises(
-            StoreError, match=r"found a file of 0 bytes: what it held is lost; .* remove the file"
-        ):
+    for look in (open_store, migrate_and_read, check_store):
+        with pytest.raises(StoreError, match=r"found a file of 0 bytes: its results are lost; .* remove .*"):
             look(sqlite_url(file))
     assert file.stat().st_size == 0
     file.unlink()
@@ -51,24 +49,27 @@ def test_foreign_bytes_in_place_of_the_log_are_refused(tmp_path: Path) -> None:
         log.write_bytes(header)
         open_store(sqlite_url(file))
     log.write_bytes(b"foreign " * 512)
-    for look in (open_store, open_to_read):
-        with pytest.raises(StoreError, match=r"store\.db-wal: expected the log of the store beside it"):
+    for look in (open_store, migrate_and_read):
+        with pytest.raises(
+            StoreError,
+            match=r"remove .*store\.db-wal to continue with the older results",
+        ):
             look(sqlite_url(file))
     assert log.read_bytes() == b"foreign " * 512
 
 
-@pytest.mark.parametrize("look", [open_store, open_to_read])
+@pytest.mark.parametrize("look", [open_store, migrate_and_read])
 def test_what_is_no_store_is_refused_and_left_as_it_is(tmp_path: Path, look: Callable[[str], object]) -> None:
     foreign = tmp_path / "foreign.db"
     with closing(sqlite3.connect(foreign)) as database:
         database.execute("create table theirs (id integer)")
         database.commit()
     before = foreign.read_bytes()
-    with pytest.raises(StoreError, match="found a database of another program, with theirs in it"):
+    with pytest.raises(StoreError, match="found a database of another program, with the table theirs"):
         look(sqlite_url(foreign))
     assert foreign.read_bytes() == before
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(StoreError, match="found what is no file"):
+    with pytest.raises(StoreError, match="found something that is not a regular file"):
         look(sqlite_url(tmp_path / "pipe"))
 
 
@@ -80,25 +81,27 @@ def test_who_may_not_use_a_store_cannot_lock_it(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_not_there_yet_is_told_from_one_that_cannot_be(tmp_path: Path) -> None:
-    assert not is_there(sqlite_url(tmp_path / "deep" / "store.db"))
-    assert not is_there("sqlite:///:memory:")
-    assert is_there("postgresql://host/name")
+    assert not store_exists(sqlite_url(tmp_path / "deep" / "store.db"))
+    assert not store_exists("sqlite:///:memory:")
+    assert store_exists("postgresql://host/name")
     (tmp_path / "file").touch()
-    assert is_there(sqlite_url(tmp_path / "file"))
-    with pytest.raises(StoreError, match=f"found {tmp_path}/file, which is no folder; name another one with"):
-        is_there(sqlite_url(tmp_path / "file" / "state" / "store.db"))
+    assert store_exists(sqlite_url(tmp_path / "file"))
+    with pytest.raises(
+        StoreError, match=f"found {tmp_path}/file, which is not a folder; name another one with"
+    ):
+        store_exists(sqlite_url(tmp_path / "file" / "state" / "store.db"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_no_place(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(StoreError, match="no folder that can be written"):
+    with pytest.raises(StoreError, match="not a writable folder"):
         check_store(sqlite_url(tmp_path / "store.db"))
 
 
 def test_a_folder_in_which_no_file_can_be_made_is_no_place_whatever_it_permits() -> None:
     """Waiting for a lock in it would have no end. /proc lets root write, and has no files."""
-    with pytest.raises(StoreError, match="no folder that can be written"):
+    with pytest.raises(StoreError, match="not a writable folder"):
         check_store("sqlite:////proc/store.db")
     with pytest.raises(StoreError, match=r"opened and written at sqlite:////proc/store.db: \w"):
         open_store("sqlite:////proc/store.db")
@@ -114,11 +117,9 @@ def test_a_store_that_may_only_be_read_is_no_store_to_write(
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
     for use in (check_store, open_store):
-        with pytest.raises(
-            StoreError, match=r"can be written at sqlite:.*, found a file that may only be read; name an"
-        ):
+        with pytest.raises(StoreError, match=r"can be written at sqlite:.*, found a read-only file; name an"):
             use(url)
-    open_to_read(url).kw["bind"].dispose()
+    migrate_and_read(url).kw["bind"].dispose()
 
 
 def test_a_store_of_any_version_up_to_this_one_will_do(tmp_path: Path) -> None:
@@ -142,14 +143,14 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "mend"),
     [
-        ("/nonexistent/x.db", "a file is named so: sqlite:////nonexistent/x.db"),
-        ("sqlite:/nonexistent/x.db", "a file is named so: sqlite:////nonexistent/x.db"),
+        ("/nonexistent/x.db", "for a file write sqlite:////nonexistent/x.db"),
+        ("sqlite:/nonexistent/x.db", "for a file write sqlite:////nonexistent/x.db"),
         (
             "mysql://user:secret@host/name",
             r"found 'mysql://user:\*\*\*@host/name'; no other database is supported",
         ),
         ("mysq://host/name", "no other database is supported; name another one with --store"),
-        ("postgresql://host:port/name", "mend it"),
+        ("postgresql://host:port/name", "correct it"),
         ("sqlite+none:///x.db", "leave its driver out"),
     ],
 )

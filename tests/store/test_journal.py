@@ -12,7 +12,13 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store import migrations
 from precision_bisect.store.bisections import BisectionJournal, ProbeOutcome, ProbeStart, RangeCommit
-from precision_bisect.store.database import StoreError, open_store, read_schema, schemas, sqlite_url
+from precision_bisect.store.database import (
+    StoreError,
+    open_store,
+    read_schema_version,
+    schema_versions,
+    sqlite_url,
+)
 from precision_bisect.store.tables import Base, ProbeRow
 from precision_bisect.store.vocabulary import (
     BisectionOutcome,
@@ -254,9 +260,9 @@ def test_the_names_of_the_migrations_tell_their_schemas(sessions: sessionmaker[S
     folder = Path(migrations.__file__).parent
     script_directory = ScriptDirectory(folder, version_locations=[str(folder.with_name("versions"))])
     walked = script_directory.walk_revisions()
-    assert schemas() == [script.revision for script in walked][::-1]
+    assert schema_versions() == [script.revision for script in walked][::-1]
     with sessions() as session:
-        assert read_schema(session.connection()) == schemas()[-1]
+        assert read_schema_version(session.connection()) == schema_versions()[-1]
 
 
 def test_a_store_that_cannot_be_opened_is_one_clear_line(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ from sqlalchemy import MetaData, create_engine, make_url, select, text
 from sqlalchemy.schema import ColumnCollectionConstraint
 
 from precision_bisect.store.bisections import BisectionJournal
-from precision_bisect.store.database import StoreError, open_store, open_to_read, read_store, sqlite_url
+from precision_bisect.store.database import (
+    StoreError,
+    migrate_and_read,
+    open_read_only,
+    open_store,
+    sqlite_url,
+)
 from precision_bisect.store.tables import BisectionRow, IncidentRow, ProbeRow, RegressionRow
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, VerdictSource
 from tests.store.kept import LOCALIZED, NAMES, kept_store
@@ -143,15 +149,15 @@ def test_a_reader_brings_an_older_store_up_to_date(kept_url: str) -> None:
         connection.execute(text("ALTER TABLE stages DROP COLUMN seeks"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
     with pytest.raises(StoreError, match="found 0003"):
-        read_store(kept_url)
-    with open_to_read(kept_url)() as session:
+        open_read_only(kept_url)
+    with migrate_and_read(kept_url)() as session:
         assert len(session.scalars(select(BisectionRow)).all()) == len(NAMES)
 
 
 def test_a_store_of_a_later_version_asks_for_an_update(kept_url: str) -> None:
     with create_engine(kept_url).begin() as connection:
         connection.execute(text(f"UPDATE alembic_version SET version_num = '{LATER}'"))
-    for opened in (open_store, read_store, open_to_read):
+    for opened in (open_store, open_read_only, migrate_and_read):
         with pytest.raises(StoreError, match=rf"found {LATER}, .*update this one") as refused:
             opened(kept_url)
         assert "\n" not in str(refused.value)

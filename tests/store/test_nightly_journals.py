@@ -118,10 +118,10 @@ def test_one_culprit_is_one_incident_while_it_is_open(url: str) -> None:
     ]
 
     def join(regression: int, culprit: str) -> int:
-        return journal.incidents.join(
+        return journal.incidents.add_regression(
             regression,
-            night=night,
-            bisection=bisection.bisection,
+            night_id=night,
+            bisection_id=bisection.bisection,
             repository="minipto",
             culprit=culprit,
             subject="s",
@@ -132,7 +132,7 @@ def test_one_culprit_is_one_incident_while_it_is_open(url: str) -> None:
     assert join(regressions[1], "c" * 40) == first
     (incident,) = journal.incidents.all(open_only=True)
     assert [regression.cell.case for regression in incident.regressions] == ["one.py", "two.py"]
-    journal.incidents.close(first, night=night, fixed_by=SHA)
+    journal.incidents.close(first, night_id=night, fixed_by=SHA)
     assert journal.incidents.all(open_only=True) == []
     again = join(regressions[0], "c" * 40)
     join(regressions[1], "d" * 40)

@@ -12,8 +12,8 @@ from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.database import (
     StoreError,
     is_driven,
+    open_read_only,
     open_store,
-    read_store,
     sole_driver,
     sqlite_url,
 )
@@ -61,7 +61,7 @@ def test_drivers_that_start_at_once_note_all_and_share_what_is_shared(url: str) 
     for driver in drivers:
         driver.join()
     assert [driver.exitcode for driver in drivers] == [0] * _PROCESSES
-    sessions = read_store(url)
+    sessions = open_read_only(url)
     with sessions() as session:
         ids = session.scalars(select(BisectionRow.id)).all()
         counts = {
@@ -102,7 +102,7 @@ def test_one_driver_on_all_machines(postgresql_url: str) -> None:
     here, there = open_store(postgresql_url), open_store(postgresql_url)
     with sole_driver(here, 1) as first, sole_driver(there, 1) as second, sole_driver(there, 2) as other:
         assert (first, second, other) == (True, False, True)
-        with read_store(postgresql_url)() as session:
+        with open_read_only(postgresql_url)() as session:
             assert [is_driven(session, number) for number in (1, 2, 3)] == [True, True, False]
     with sole_driver(there, 1) as again:
         assert again
@@ -112,9 +112,9 @@ def test_one_driver_on_all_machines(postgresql_url: str) -> None:
 
 def test_a_reader_writes_nothing(url: str) -> None:
     with pytest.raises(StoreError, match="expected"):
-        read_store(url)
+        open_read_only(url)
     BisectionJournal.begin(open_store(url), name="one", repository="r", good="g", bad="b", request={})
-    sessions = read_store(url)
+    sessions = open_read_only(url)
     with sessions() as session:
         assert session.scalar(select(BisectionRow.name)) == "one"
     with pytest.raises(DBAPIError, match=r"read-?only"), sessions.begin() as session:
@@ -126,6 +126,6 @@ def test_a_reader_does_not_migrate(url: str) -> None:
     with sessions.begin() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     with pytest.raises(StoreError, match="found 0001"):
-        read_store(url)
+        open_read_only(url)
     with sessions() as session:
         assert session.scalar(text("SELECT version_num FROM alembic_version")) == "0001"

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 from sqlalchemy import select
 
-from precision_bisect.store.database import read_store, sqlite_url
+from precision_bisect.store.database import open_read_only, sqlite_url
 from precision_bisect.store.tables import ProbeRow
 from precision_bisect.store.vocabulary import Judgement, ProbeState
 from tests.conftest import TestRepository
@@ -126,7 +126,7 @@ class SlowLine:
 
     def probes(self, store: str | None = None) -> list[ProbeRow]:
         """All rows of probes."""
-        with read_store(store or self.store)() as session:
+        with open_read_only(store or self.store)() as session:
             return list(session.scalars(select(ProbeRow).order_by(ProbeRow.ordinal)))
 
     def check(self, store: str | None = None) -> list[ProbeRow]:

@@ -168,7 +168,7 @@ class _Blame:
         trees = [[*self._clone.tree(self._shas[int(place)], (file.path,))] for place in first]
         return RecordedFile(
             path=file.path,
-            objects=tuple(tree[0].object[:_HEX] if tree else "" for tree in trees),
+            objects=tuple(tree[0].object_id[:_HEX] if tree else "" for tree in trees),
             fails=None if file.fails is None else tuple(file.fails[first].tolist()),
             of_commit=tuple(of_commit.tolist()),
         )

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from precision_bisect.store.database import open_to_read, sqlite_url
+from precision_bisect.store.database import migrate_and_read, sqlite_url
 from precision_bisect.store.tables import BisectionRow
 from precision_bisect.store.vocabulary import DriveEnd, Judgement, ProbeState
 from tests.conftest import TestRepository
@@ -89,7 +89,7 @@ class Searched:
         store = self.home / "state" / "store.sqlite"
         if not store.is_file():
             return
-        with open_to_read(sqlite_url(store))() as session:
+        with migrate_and_read(sqlite_url(store))() as session:
             bisection = session.query(BisectionRow).where(BisectionRow.name == name).one_or_none()
             if bisection is None:
                 return

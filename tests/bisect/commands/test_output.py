@@ -20,7 +20,7 @@ from precision_bisect.runner.compare.diff_cli import main as diff_tensors
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import BisectionJournal
-from precision_bisect.store.database import open_to_read, sqlite_url
+from precision_bisect.store.database import migrate_and_read, sqlite_url
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.conftest import TestRepository
 from tests.support.program import PROGRAM, run_program
@@ -212,7 +212,7 @@ def test_a_home_that_is_no_folder_has_no_history(home: Home, tmp_path: Path, wor
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: expected a place for a store at ")
-    assert f"found {inside}, which is no folder; " in line
+    assert f"found {inside}, which is not a folder; " in line
 
 
 @pytest.mark.long
@@ -383,7 +383,7 @@ def test_the_culprit_is_printed_whatever_happens_to_the_report(
     assert done.returncode == 1
     assert f"error: {output}: " in done.stderr
     assert repository.git("rev-parse", "main") in done.stdout
-    with open_to_read(sqlite_url(home.store))() as session:
+    with migrate_and_read(sqlite_url(home.store))() as session:
         assert session.connection().exec_driver_sql("SELECT outcome FROM bisections").scalar() == "culprit"
 
 
@@ -479,7 +479,7 @@ def test_the_line_that_repeats_a_search_does_so_from_anywhere(
         (["report", "gone", "--issue"], "expected a store at sqlite:///"),
         (["report", "--html", "/proc/pages"], "expected a "),
         (["demo", "/proc/stack"], "error: /proc/stack: expected a place for the stack, found /proc, "),
-        ([*ENDS, "--store", "x.db", "--dry-run", "--", "true"], "found 'x.db'; a file is named so: sqlite:////"),
+        ([*ENDS, "--store", "x.db", "--dry-run", "--", "true"], "found 'x.db'; for a file write sqlite:////"),
         ([*ENDS, "--store", "mysql://host", "--dry-run", "--", "true"], "SQLite or PostgreSQL, "),
         ([*ENDS, "--store", "postgresql://host:port", "--dry-run", "--", "true"], "'port'"),
         ([*ENDS, "--env", "A", "--", "true"], "--env A: expected NAME=VALUE"),

@@ -43,10 +43,10 @@ class Recovered:
         self.bisection = BisectionJournal.begin(
             sessions, name="b", repository="compiler", good=GOOD, bad=BAD, request={}
         ).bisection
-        self.journal.incidents.join(
+        self.journal.incidents.add_regression(
             self.regression,
-            night=self.night.id,
-            bisection=self.bisection,
+            night_id=self.night.id,
+            bisection_id=self.bisection,
             repository="compiler",
             culprit=BAD,
             subject="Break it",

@@ -15,7 +15,7 @@ from precision_bisect.bisect.pages.site import write_site
 from precision_bisect.reduce.localize.localization_text import page as graph_page
 from precision_bisect.runner.compare.diff_report import write_picture
 from precision_bisect.runner.compare.statistics import Tolerance, heat_map
-from precision_bisect.store.database import read_store
+from precision_bisect.store.database import open_read_only
 from tests.bisect.pages.test_night_pages import fill_with_incident
 from tests.bisect.pages.test_site_folder import DIVERGENCE_OF_EVIL, ELEMENTS
 from tests.bisect.report.conftest import culprit  # noqa: F401
@@ -287,7 +287,7 @@ def test_the_policy_stops_what_escaping_would_have_missed(
 
 def test_served_pages_are_the_same(browser: Browser, culprit: StoredBisection) -> None:  # noqa: F811
     browser.complaints()
-    with SiteServer(read_store(culprit.url), "127.0.0.1", 0) as server:
+    with SiteServer(open_read_only(culprit.url), "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

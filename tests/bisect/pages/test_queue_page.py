@@ -13,7 +13,7 @@ from precision_bisect.bisect.pages import addresses
 from precision_bisect.bisect.pages.serve import MAX_BODY_BYTES, QueueWriter, SiteServer
 from precision_bisect.bisect.pages.site import Site
 from precision_bisect.runner.errors import UsageError
-from precision_bisect.store.database import read_store, sqlite_url
+from precision_bisect.store.database import open_read_only, sqlite_url
 from precision_bisect.store.queue import QueueJournal, QueueWorker, Submission, TokenJournal
 from precision_bisect.store.vocabulary import SubmissionState
 from tests.bisect.queue.conftest import submission
@@ -36,7 +36,7 @@ def refuse_folder_y(each: Submission) -> None:
 @pytest.fixture
 def port(sessions: sessionmaker[Session], tmp_path: Path) -> Iterator[int]:
     writing = QueueWriter(sessions=sessions, check=refuse_folder_y)
-    store = read_store(sqlite_url(tmp_path / "store.sqlite"))
+    store = open_read_only(sqlite_url(tmp_path / "store.sqlite"))
     with SiteServer(store, "127.0.0.1", 0, writing=writing) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -18,14 +18,14 @@ from precision_bisect.bisect.pages import serve, site
 from precision_bisect.bisect.pages.addresses import bisection, reduced_build, task_graph
 from precision_bisect.bisect.pages.serve import SiteServer
 from precision_bisect.bisect.pages.site import Page
-from precision_bisect.store.database import read_store
+from precision_bisect.store.database import open_read_only
 from tests.bisect.report.conftest import culprit  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection
 
 
 @pytest.fixture
 def port(culprit: StoredBisection) -> Iterator[int]:  # noqa: F811
-    with SiteServer(read_store(culprit.url), "127.0.0.1", 0) as server:
+    with SiteServer(open_read_only(culprit.url), "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port

@@ -13,7 +13,7 @@ from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.pages.serve import QueueWriter, SiteServer
 from precision_bisect.bisect.queue_client import RemoteQueue, check_remote_submission
 from precision_bisect.runner.errors import UserError
-from precision_bisect.store.database import open_store, read_store
+from precision_bisect.store.database import open_read_only, open_store
 from precision_bisect.store.queue import QueueJournal, TokenJournal
 from precision_bisect.store.vocabulary import SubmissionState
 from tests.bisect.queue.conftest import submission
@@ -23,7 +23,7 @@ from tests.conftest import TestRepository
 @pytest.fixture
 def service(store: str) -> Iterator[str]:
     writing = QueueWriter(sessions=open_store(store), check=check_remote_submission)
-    with SiteServer(read_store(store), "127.0.0.1", 0, writing=writing) as server:
+    with SiteServer(open_read_only(store), "127.0.0.1", 0, writing=writing) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/"

@@ -12,7 +12,7 @@ from precision_bisect.bisect.commands import show_history, write_report
 from precision_bisect.bisect.nightly.night_report import NightReport
 from precision_bisect.bisect.pages.site import write_site
 from precision_bisect.bisect.report.model import Report
-from precision_bisect.store.database import open_to_read
+from precision_bisect.store.database import migrate_and_read
 from precision_bisect.store.durable_files import read_document
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.store.kept import (
@@ -85,7 +85,7 @@ def test_the_site_has_a_page_of_each(url: str, tmp_path: Path) -> None:
     left = tmp_path / "nights" / "bisections" / "regression-1" / "divergence.json"
     left.parent.mkdir(parents=True)
     left.write_text(json.dumps(kept_document("divergence.json")))
-    write_site(open_to_read(url), tmp_path / "site")
+    write_site(migrate_and_read(url), tmp_path / "site")
     pages = {path.name: path.read_text() for path in (tmp_path / "site" / "bisections").glob("*.html")}
     assert len(pages) == len(NAMES)
     assert not any("cannot be read" in page for page in pages.values())

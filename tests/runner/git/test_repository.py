@@ -71,7 +71,7 @@ def test_a_checkout_whose_path_has_a_newline_is_refused(tmp_path: Path) -> None:
     # git would read such a path as two in the file that names where objects are.
     made = TestRepository(tmp_path / "new\nline")
     made.commit("one", {"a": "1"})
-    with pytest.raises(UserError, match="expected the path of a checkout in one line"):
+    with pytest.raises(UserError, match="expected the path of a checkout without a newline"):
         GitRepository.open_root(made.path, name="clone")
 
 

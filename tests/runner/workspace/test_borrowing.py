@@ -20,7 +20,7 @@ def test_a_slot_s_repository_sees_all_commits_and_nothing_by_name(
     for spoil in ("config", "HEAD", "objects/info/alternates", None):
         own = slot_repository(slot / "tool.git", clone)
         assert own.has_commit(first)
-        assert own.boundary == {second}
+        assert own.shallow_commits == {second}
         assert own.run("for-each-ref") == ""
         own.run("config", "user.name", "somebody")
         own.run("update-ref", "refs/tags/seen", second)

@@ -35,7 +35,7 @@ from precision_bisect.runner.build_output.task_graph import TaskGraph
 from precision_bisect.runner.build_output.tensor_files import load_tensors
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.settings import OWN_FILE, load_stack, read_settings
-from precision_bisect.store.database import open_store, read_store, sqlite_url
+from precision_bisect.store.database import open_read_only, open_store, sqlite_url
 from precision_bisect.store.queue import TokenJournal
 from tests.meaning.dumps import dump, kernel, load, tensor, tile
 from tests.runner.build_output.build_files import KERNEL_CONFIG, ORCHESTRATION, graph, manifest, record
@@ -298,7 +298,7 @@ def _http(folder: Path) -> Generator[Reader]:
         f"POST /queue HTTP/1.1\r\n{head}Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n{body}",
         f"POST /queue/1/cancel HTTP/1.1\r\n{head}Authorization: Bearer {token}\r\n\r\n",
     ]
-    with _Server(read_store(url), "127.0.0.1", 0, writing=writing) as server:
+    with _Server(open_read_only(url), "127.0.0.1", 0, writing=writing) as server:
         server.failures = []
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

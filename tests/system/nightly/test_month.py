@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from precision_bisect.bisect.pages.views import range_beliefs
 from precision_bisect.bisect.report.basis import load_rows
-from precision_bisect.store.database import read_store, sqlite_url
+from precision_bisect.store.database import open_read_only, sqlite_url
 from precision_bisect.store.tables import BisectionRow
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.system.nightly.month import BF16, FP16, INT8, ROUNDING, Month
@@ -62,7 +62,7 @@ def check_alternating_case(report: dict[str, Any]) -> None:
 
 def check_beliefs(month: Month) -> None:
     """What pages say of each commit is what the search said when it named the culprit."""
-    with read_store(sqlite_url(month.directory / "home" / "state" / "store.sqlite"))() as session:
+    with open_read_only(sqlite_url(month.directory / "home" / "state" / "store.sqlite"))() as session:
         for name in session.scalars(
             select(BisectionRow.name).where(BisectionRow.outcome == BisectionOutcome.CULPRIT)
         ):

@@ -7,7 +7,7 @@ import pytest
 
 from precision_bisect.bisect.pages.site import write_site
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.store.database import read_store, sqlite_url
+from precision_bisect.store.database import open_read_only, sqlite_url
 from tests.bisect.pages.test_site_folder import check_pages
 from tests.system.conftest import DemoStack
 
@@ -41,7 +41,7 @@ def test_an_incident_has_its_reduced_build_on_its_page(make: Callable[..., DemoS
     failed = stack.run("nightly", str(folder / "nightly.toml"))
     assert failed.code == 7, failed.err
 
-    sessions = read_store(sqlite_url(folder / "home" / "state" / "store.sqlite"))
+    sessions = open_read_only(sqlite_url(folder / "home" / "state" / "store.sqlite"))
     site = folder / "site"
     write_site(sessions, site)
     check_pages(site)

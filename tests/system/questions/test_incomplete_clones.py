@@ -178,7 +178,7 @@ def test_a_lost_tree_or_commit_is_told_with_what_mends_it(
     for words in ((), ("--skip", of(origin, 6))):
         said = search(path, home, *words, code=1, good=good)
         (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
-        assert "git fetch --refetch gets it" in line
+        assert "git fetch --refetch fetches them" in line
     git(path, "fetch", "--quiet", "--refetch")
     assert f"culprit    clone {of(origin, FAULT)[:12]}" in search(path, home)
 
@@ -201,7 +201,7 @@ def test_a_search_in_which_a_commit_or_tree_was_lost_goes_on_once_it_is_back(
     *hint, line = stopped.stderr.splitlines()
     assert (stopped.returncode, line[:7], hint[0]) == (1, "error: ", "to go on after mending it:")
     assert name in line
-    assert "git fetch --refetch gets it" in line
+    assert "git fetch --refetch fetches them" in line
     git(path, "fetch", "--quiet", "--refetch")
     resumed = run_program("--resume", bisection, cwd=path)
     assert f"culprit    clone {of(origin, FAULT)[:12]}" in resumed.stdout, resumed.stderr
@@ -226,7 +226,7 @@ def test_an_alternate_that_vanished_is_told(origin: TestRepository, home: Home) 
     origin.path.rename(origin.path.with_name("away"))
     said = search(path, home, code=2)
     (line,) = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert f"leads to {origin.path}/.git/objects, which is gone" in line
+    assert f"points to {origin.path}/.git/objects, which no longer exists" in line
 
 
 @pytest.mark.parametrize("kind", quick_first(["graft", "replace"]))
