@@ -301,8 +301,11 @@ class _FunctionReader:
                 not isinstance(first, ast.Expr)
                 or not isinstance(first.value, ast.Call)
                 or _dotted_name(first.value.func) != "cond"
+                or len(first.value.args) != 1
             ):
-                raise _NotUnderstoodError(first, "expected the loop's condition `cond(...)`")
+                raise _NotUnderstoodError(
+                    first, "expected the loop's condition `cond(...)`, with one argument"
+                )
             elements = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
             condition = self._expression(first.value.args[0])
             return While(

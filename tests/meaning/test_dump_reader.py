@@ -219,3 +219,10 @@ def test_a_function_may_be_called_as_an_operator_is() -> None:
     assert isinstance(statement, Assign)
     assert isinstance(statement.value, Call)
     assert (statement.value.name, statement.value.is_function) == ("abs", True)
+
+
+@pytest.mark.parametrize("condition", ["pl.cond()", "pl.cond(a, b)", "pl.other(a)", "a"])
+def test_a_loop_without_its_condition_is_not_understood(condition: str) -> None:
+    loop = f"for (a,) in pl.while_(init_values=(x,)):\n    {condition}\n    b = pl.yield_(a)"
+    found = read_program(dump(kernel(f"x: {tensor(4)}", loop)), "case.py").functions["kernel"]
+    assert "expected the loop's condition `cond(...)`, with one argument" in str(found.problem)

@@ -157,3 +157,18 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_url_is_refused_with_what_to_name_in_its_place(url: str, mend: str) -> None:
     with pytest.raises(StoreError, match=f"expected a database URL of SQLite or PostgreSQL, .*{mend}"):
         check_store(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:hushhush1@host:notaport/db",
+        "postgresql://u:hush@hushhush1@host/db",
+        "postgresql:///db?host=/nosuch&user=u&password=hushhush1",
+        "postgres:u:hushhush1@host",
+    ],
+)
+def test_no_error_shows_the_password_of_an_address(url: str) -> None:
+    with pytest.raises(StoreError) as refused:
+        check_store(url)
+    assert "hushhush1" not in str(refused.value)

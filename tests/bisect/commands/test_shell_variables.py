@@ -153,6 +153,16 @@ def test_a_resume_says_that_the_script_was_changed(repository: TestRepository, t
     assert f"{check}: changed after the bisection began" in (tmp_path / "out" / "report.json").read_text()
 
 
+def test_an_address_with_a_token_is_refused_for_builds(repository: TestRepository, tmp_path: Path) -> None:
+    for state in ("fine", "broken"):
+        repository.commit(state, {"state": state})
+    words = ("--good", "main~1", "--bad", "main", "--build-store", "http://127.0.0.1:1/x?token=hushhush1")
+    done = run(repository.path, tmp_path / "home", *words, "--", "true")
+    assert done.returncode == 2
+    assert "--build-store: expected an address without a password or token" in done.stderr
+    assert "hushhush1" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [

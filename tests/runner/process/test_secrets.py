@@ -1,7 +1,9 @@
 """What a run prints of a secret is its variable's name; all else stays as it was printed."""
 
 import gzip
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,13 @@ def test_a_secret_is_replaced_by_its_name(name: str) -> None:
 @pytest.mark.parametrize("part", ["s3cr3tpass", "dXNlcjpwdzE=", "qu3ryPart"])
 def test_the_part_that_matters_is_hidden_alone_too(part: str) -> None:
     assert part.encode() not in Secrets(SECRETS).hide(f"login {part}".encode())
+
+
+@pytest.mark.parametrize("write", [json.dumps, repr])
+def test_a_secret_is_hidden_as_other_programs_write_it(write: Callable[[str], str]) -> None:
+    secret = "hu\"sh\\qu'iet7x"
+    hidden = Secrets({"DEPLOY_TOKEN": secret}).hide(f"login {write(secret)}".encode())
+    assert b"iet7x" not in hidden
 
 
 def test_each_line_of_a_key_is_hidden() -> None:
