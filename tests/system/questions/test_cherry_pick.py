@@ -103,7 +103,7 @@ def test_a_change_at_the_edge_of_the_stretch_may_be_the_patch(
         ("HEAD@HEAD~3", "expected REV@A..B"),
         ("nonsense@HEAD~3..HEAD~1", "nonsense"),
         ("HEAD~2@HEAD~1..HEAD~3", "name the older end first"),
-        ("HEAD~2@HEAD~3..HEAD~1", "expected commits without the change of HEAD~2"),
+        ("HEAD~2@HEAD~3..HEAD~1", "expected commits that lack the change of HEAD~2"),
         ("HEAD~15@HEAD~3..HEAD~1", "expected a commit with one parent, found 0"),
     ],
 )

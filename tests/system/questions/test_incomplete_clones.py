@@ -250,7 +250,7 @@ def test_pointers_of_lfs_are_told(
     origin.commit("large", {".gitattributes": "*.bin filter=lfs -text\n", "x.bin": pointer})
     path = clone(origin)
     said = search(path, home, good=f"main~{COMMITS}")
-    assert "has files in Git LFS, which git is not set up for" in said
+    assert "has files in Git LFS, but git is not set up for it" in said
     (tmp_path / "settings").write_text('[filter "lfs"]\n\tsmudge = cat\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "settings"))
     assert "Git LFS" not in search(path, home, good=f"main~{COMMITS}")
