@@ -41,7 +41,7 @@ from ..runner.workspace.home import Home, command_line, user_home
 from ..store.database import StoreError, check_store, check_store_file, store_folder
 from ..store.durable_files import write_document
 from ..store.tables import MAX_NAME_LENGTH, BisectionRow, ProbeRow
-from ..store.vocabulary import BisectionOutcome, ProbeState, Seeks, url_passwords
+from ..store.vocabulary import BisectionOutcome, ProbeState, Seeks
 from .ask.ends import BisectLog, Question
 from .ask.predicate import PLACEHOLDER_COMMAND, Predicate
 from .ask.prepare import prepare
@@ -641,11 +641,6 @@ def _check_secrets(options: BisectOptions) -> None:
         "--name": options.name,
         "-o": None if options.output is None else str(options.output),
     }
-    if options.build_store is not None and url_passwords(options.build_store):
-        raise UsageError(
-            "--build-store: expected an address without a password or token, which reports and the store would show; "
-            "put it where fsspec looks for it"
-        )
     for where, text in texts.items():
         if text is not None and (name := find_secret(text, os.environ)) is not None:
             raise UsageError(

@@ -66,6 +66,7 @@ _NO_MATCH = 1
 _FILTER_KEYS = r"^filter\..*\.(clean|smudge|process|required)$"
 _LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 """A commit may name any date. A later one counts as the last day that Python has, and one before 1970 as its first."""
+_FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-recurse-submodules")
 _NOT_FOUND = 127
 """`env` exits with this code if it finds no git."""
 _FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
@@ -229,21 +230,31 @@ class GitRepository:
 
     def fetch_objects(self, url: str, ids: Sequence[str]) -> None:
         """Fetch objects from another repository. Raises `GitError`."""
-        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--stdin")
         with TemporaryFile("w+b") as source:
             source.write("".join(f"{each}\n" for each in ids).encode("ascii"))
             source.seek(0)
             # Negotiation would report that the commits are here. The other side would conclude that their objects
             # are here too.
             self._execute(
-                "-c", "fetch.negotiationAlgorithm=noop", "fetch", *options, "--", url, source=source
+                *("-c", "fetch.negotiationAlgorithm=noop", "fetch", *_FETCH_OPTIONS, "--no-write-fetch-head"),
+                *("--stdin", "--", url),
+                source=source,
+                fetches=True,
             )
+
+    def fetch_commit(self, url: str, sha: str) -> None:
+        """Fetch a commit and its history from another repository. Raises `GitError`."""
+        self._execute("fetch", *_FETCH_OPTIONS, "--", url, sha, fetches=True)
 
     def _output(self, *arguments: str) -> str:
         return self._execute(*arguments).decode("utf-8", "surrogateescape")
 
     def _execute(
-        self, *arguments: str, source: BinaryIO | None = None, sink: BinaryIO | None = None
+        self,
+        *arguments: str,
+        source: BinaryIO | None = None,
+        sink: BinaryIO | None = None,
+        fetches: bool = False,
     ) -> bytes:
         # Git reports an error if the folder of `-C` is missing. GitPython would silently run in the current folder.
         try:
@@ -255,7 +266,7 @@ class GitRepository:
                 strip_newline_in_stdout=False,
                 with_extended_output=True,
                 with_exceptions=False,
-                env=None if "fetch" in arguments else _NO_FETCH,
+                env=None if fetches else _NO_FETCH,
             )
         except GitCommandNotFound as error:
             raise GitMissingError from error
@@ -314,12 +325,8 @@ class GitRepository:
 
     def resolve(self, revision: str, *, option: str) -> str:
         """Return the full commit id of a revision. Raises `UsageError`, whose message begins with `option`."""
-        try:
-            found = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-            # rev-parse also accepts `^REV` and prints `^ID`, which is not a commit id.
-            if not is_commit_id(found):
-                raise GitError(f"git rev-parse found {found}", status=1)
-        except GitError as error:
+        found = self._find_commit(revision)
+        if found is None:
             if gone := self.missing_alternate:
                 alternates = f"objects/info/alternates in {self.common_directory}"
                 hint = f"{alternates} points to {gone}, which no longer exists: restore it"
@@ -329,7 +336,7 @@ class GitRepository:
                 hint = "see git log there, or fetch it first"
             raise UsageError(
                 f"{option} {revision}: expected a revision of {self.path}, found none by that name; {hint}"
-            ) from error
+            )
         if revision != found:
             self._check_unambiguous(revision, option=option)
         return found
@@ -340,24 +347,21 @@ class GitRepository:
         Git would use the tag, and print a warning that the user does not see.
         """
         name = _END_OF_NAME.split(revision, maxsplit=1)[0]
-        commits = {
-            kind: self.run("rev-parse", "--verify", "--quiet", f"refs/{kind}/{name}^{{commit}}")
-            for kind in ("heads", "tags")
-            if name and self._has_ref(f"refs/{kind}/{name}")
-        }
-        if len({*commits.values()}) > 1:
+        branch, tag = self._find_commit(f"refs/heads/{name}"), self._find_commit(f"refs/tags/{name}")
+        if branch is not None and tag is not None and branch != tag:
             raise UsageError(
-                f"{option} {revision}: expected an unambiguous name, found the branch {name} at "
-                f"{commits['heads'][:12]} and the tag {name} at {commits['tags'][:12]}; "
-                f"write heads/{revision} or tags/{revision}"
+                f"{option} {revision}: expected an unambiguous name, found the branch {name} at {branch[:12]} and the "
+                f"tag {name} at {tag[:12]}; write heads/{revision} or tags/{revision}"
             )
 
-    def _has_ref(self, ref: str) -> bool:
+    def _find_commit(self, revision: str) -> str | None:
+        """Return the full commit id of a revision; None if it names no commit."""
         try:
-            self.run("show-ref", "--verify", "--quiet", ref)
+            found = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         except GitError:
-            return False
-        return True
+            return None
+        # rev-parse also accepts `^REV` and prints `^ID`, which is not a commit id.
+        return found if is_commit_id(found) else None
 
     def names_commit(self, revision: str) -> bool:
         """Return whether a revision names a commit here."""

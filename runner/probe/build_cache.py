@@ -29,6 +29,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from ...store.durable_files import replace_file, sync, sync_tree
+from ...store.vocabulary import url_passwords
 from ..errors import UsageError, UserError
 from ..process.run import Interrupt, InterruptedWorkError, try_lock
 from ..workspace.slot import remove
@@ -161,6 +162,11 @@ def check_build_store(url: str) -> str:
         raise UsageError(
             "--build-store: expected a URL without a name or password, found one with them; each machine has its own, "
             "in $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY or in ~/.config/fsspec"
+        )
+    if url_passwords(url):
+        raise UsageError(
+            "--build-store: expected an address without a password or token, which reports and the store would show; "
+            "put it where fsspec looks for it"
         )
     if protocol == "file" and not Path(url.removeprefix("file://")).is_absolute():
         raise UsageError(

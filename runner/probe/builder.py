@@ -113,7 +113,7 @@ class Builder:
             outputs = [slot.directory / output for output in step.outputs]
             if slot.built_key(name) == key and all(output.exists() for output in outputs):
                 continue
-            if _lie_behind_link(outputs, slot):  # An earlier step made it.
+            if _lie_behind_link(outputs, slot.directory):  # An earlier step made it.
                 return _missing_outputs_failure(name, outputs, 0.0)
             on_step(name)
             slot.forget(name)
@@ -128,7 +128,9 @@ class Builder:
                         return failure
                     step_seconds[name] = failure
                     missing = [
-                        each for each in outputs if not each.exists() or _lie_behind_link([each], slot)
+                        each
+                        for each in outputs
+                        if not each.exists() or _lie_behind_link([each], slot.directory)
                     ]
                     if missing:
                         return _missing_outputs_failure(name, missing, failure)
@@ -224,8 +226,8 @@ class _Output:
         return self.head + self.tail[-_KEPT_OUTPUT:]
 
 
-def _lie_behind_link(outputs: list[Path], slot: Slot) -> bool:
-    return any(find_link(output, slot.directory) is not None for output in outputs)
+def _lie_behind_link(outputs: list[Path], slot: Path) -> bool:
+    return any(find_link(output, slot) is not None for output in outputs)
 
 
 def _missing_outputs_failure(name: str, missing: list[Path], seconds: float) -> FailedBuild:
@@ -292,4 +294,4 @@ class RunCompileCache:
     def _outputs(self, slot: Path) -> list[Path]:
         """Return the paths of the case's outputs in a slot; none where a run has put a link on the way to one."""
         outputs = [slot / path for path in self._stack.case.compiled]
-        return [] if any(find_link(output, slot) is not None for output in outputs) else outputs
+        return [] if _lie_behind_link(outputs, slot) else outputs

@@ -743,9 +743,9 @@ class Prober:
 
     def _clear_build_output(self) -> None:
         """Remove what a run that was killed here has left."""
-        folder, slot = self._stack.case.build_output, self._slot.directory
-        if folder is not None and find_link(slot / folder, slot) is None:
-            remove(slot / folder)
+        folder = self._stack.case.build_output
+        if folder is not None:
+            self._slot.remove_output(folder)
 
     def _keep_build_directory(self, directory: Path, outcome: HarnessOutcome | None) -> Path | None:
         """Move the build directory that the case made out of the slot. Older directories come from earlier scripts."""

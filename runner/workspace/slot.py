@@ -561,13 +561,17 @@ class Slot:
         if repository.submodules:
             self._fill_submodules(name)
 
+    def remove_output(self, output: str) -> None:
+        """Remove what a build or a run has made in the slot, unless a link on the way to it leads elsewhere."""
+        if find_link(self.directory / output, self.directory) is None:
+            remove(self.directory / output)
+
     def _forget_outputs(self) -> None:
         """Remove what steps have built. A case that was cut short may have changed anything that cleaning spares."""
         self.forget_all()
         for step in self._stack.steps.values():
             for output in step.outputs:
-                if find_link(self.directory / output, self.directory) is None:
-                    remove(self.directory / output)
+                self.remove_output(output)
 
     def _write(self, repository: str, path: str, text: str) -> None:
         """Replace the text of a tracked file, until the next check-out. Raises `UserError`."""
@@ -823,7 +827,7 @@ class Workspace:
                 self._missing[repository, sha] = "it has no remote named origin"
             else:
                 try:
-                    clone.run("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--", url, sha)
+                    clone.fetch_commit(url, sha)
                 except GitError as error:
                     self._missing[repository, sha] = str(error)
                 else:

@@ -6,10 +6,12 @@ The planted fault is a file that appears with the seventh of twelve commits.
 import shutil
 import stat
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from precision_bisect.runner.git import GitError, GitRepository
 from precision_bisect.runner.workspace.home import Home
 from tests.conftest import TestRepository
 from tests.support.program import run_program
@@ -122,6 +124,9 @@ def test_no_program_that_the_settings_name_for_a_fetch_is_run(
     program.chmod(0o700)
     git(path, "config", "remote.origin.uploadpack", str(program))
     search(path, home)
+    assert not witness.exists()
+    with suppress(GitError):  # the clone without trees has none to list
+        list(GitRepository(path).tree("main", ("fetch",)))
     assert not witness.exists()
 
 
