@@ -1,17 +1,17 @@
 """The command line of `bisect-precision`. Each command parses its options into their model and calls one function.
 
 `MainGroup` bisects where no subcommand is named, and takes the words behind `--` as a predicate. `SubmitCommand` takes
-the words of another command and leaves what it does not know as it was typed. `SlowStart` says what is done before the
-first line of a bisection, where that takes long. That may be loading the modules on a busy machine, or reading a large
-repository. `parse_words` gives the options of a bisection from its words, outside of the program's own command line.
+the words of another command. `SlowStart` prints the steps of a start that takes long. `parse_words` gives the options
+of a bisection outside of the program's own command line. `run_command` turns errors into exit codes.
+
+Nothing heavy is imported before a command needs it, so that `--help` answers at once.
 """
 
-import difflib
 import shlex
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,17 @@ from click.core import ParameterSource
 from dataclass_click import dataclass_click  # pyright: ignore[reportUnknownVariableType]
 from typing_extensions import override
 
-from ..runner.cli_options import ConfiguredCommand, version_option
+from ..runner.cli_options import (
+    ConfiguredCommand,
+    print_error,
+    print_json_error,
+    print_text,
+    version_option,
+)
+from ..runner.errors import UserError, reason, suggestion
+from ..runner.process.entry import INTERRUPTED
+from ..runner.process.signals import interruptible_work, outlive_readers
+from ..store.vocabulary import StoreError, one_line
 from .options import (
     AdaptOptions,
     BisectOptions,
@@ -43,14 +53,12 @@ from .options import (
 
 PREDICATE_KEY = "precision_bisect.predicate"
 """The context's `meta` holds the words behind `--` under this key."""
-
-
 TYPED_KEY = "precision_bisect.typed"
 """The context's `meta` holds all words of the command under this key."""
 
 
 class MainGroup(click.Group, ConfiguredCommand):
-    """As in git, the words behind `--` are a predicate."""
+    """Takes the words behind `--` as a predicate, as git does."""
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -65,11 +73,11 @@ class MainGroup(click.Group, ConfiguredCommand):
 
     @override
     def is_configured(self, ctx: click.Context, args: list[str]) -> bool:
-        """Return whether settings apply here. A subcommand reads them itself, as far as they are about it."""
+        """Return whether settings are read here. A subcommand reads its own settings."""
         return super().is_configured(ctx, args) and not self._names_command(ctx, args)
 
     def _names_command(self, ctx: click.Context, words: list[str]) -> bool:
-        """Return whether one of the words is a subcommand. What follows such a word belongs to the subcommand."""
+        """Return whether the first word that belongs to no option is a subcommand."""
         parser = self.make_parser(ctx)
         try:
             _, rest, _ = parser.parse_args(list(words))
@@ -80,7 +88,7 @@ class MainGroup(click.Group, ConfiguredCommand):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the named subcommand. Where there is none of that name, suggest another one."""
+        """Return the named subcommand. Fail with a suggestion where there is none of that name."""
         word = args[0]
         if word not in self.commands and not ctx.resilient_parsing:
             ctx.fail(_unknown_command_message(args, sorted(self.commands)))
@@ -89,9 +97,8 @@ class MainGroup(click.Group, ConfiguredCommand):
 
 def _unknown_command_message(words: list[str], commands: list[str]) -> str:
     word = words[0]
-    close = difflib.get_close_matches(word, commands, n=1)
-    if close:
-        return f"expected a subcommand, found {word!r}: did you mean {close[0]}?"
+    if hint := suggestion(word, commands):
+        return f"expected a subcommand, found {word!r}{hint}"
     if "/" in word or Path(word).exists() or shutil.which(word) is not None:
         hint = f"a command that judges commits stands behind --: -- {shlex.join(words)}"
         return f"expected a subcommand, found {word!r}; {hint}"
@@ -99,18 +106,21 @@ def _unknown_command_message(words: list[str], commands: list[str]) -> str:
 
 
 _SILENT_SECONDS = 2.0
-"""A start that takes longer than this many seconds tells the user what it does. A quicker one prints nothing."""
+"""A start that takes longer than this many seconds prints its steps. A quicker one prints nothing."""
 
 
 class SlowStart:
-    """Prints nothing for a while, then the step that is being done, and from then on each step as it begins."""
+    """Prints the steps before the first line of a bisection, once these have taken long.
+
+    They may take long on a busy machine, or where a repository is large.
+    """
 
     def __init__(self, *, quiet: bool) -> None:
         self._step = "loading the program"
-        self._tells = False
-        self._over = quiet
+        self._is_slow = False
+        self._is_over = quiet
         self._lock = threading.Lock()
-        self._timer = threading.Timer(_SILENT_SECONDS, self.tell)
+        self._timer = threading.Timer(_SILENT_SECONDS, self.show_steps)
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
@@ -122,27 +132,27 @@ class SlowStart:
     ) -> None:
         self.end()
 
-    def tell(self) -> None:
+    def show_steps(self) -> None:
         """Print the present step, and each step from now on."""
         with self._lock:
-            self._tells = True
-            self._tell()
+            self._is_slow = True
+            self._print_step()
 
     def step(self, text: str) -> None:
         """Note that a step begins."""
         with self._lock:
             self._step = text
-            self._tell()
+            self._print_step()
 
     def end(self) -> None:
-        """Print nothing any more, because others report what follows. A second call does nothing."""
+        """Print nothing any more, because others show what follows."""
         with self._lock:
-            self._over = True
+            self._is_over = True
         self._timer.cancel()
 
-    def _tell(self) -> None:
-        if self._tells and not self._over:
-            print(f"{self._step} ...", file=sys.stderr, flush=True)
+    def _print_step(self) -> None:
+        if self._is_slow and not self._is_over:
+            print_text(f"{self._step} ...", err=True)
 
 
 class SubmitCommand(ConfiguredCommand):
@@ -154,12 +164,58 @@ class SubmitCommand(ConfiguredCommand):
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        place = args.index("--") if "--" in args else len(args)
-        behind = tuple(args[place:])
-        rest = super().parse_args(ctx, args[:place])
+        end = args.index("--") if "--" in args else len(args)
+        rest = super().parse_args(ctx, args[:end])
         if not ctx.resilient_parsing:
-            ctx.params["words"] = (*ctx.params["words"], *behind)
+            ctx.params["words"] = (*ctx.params["words"], *args[end:])
         return rest
+
+
+ERROR = 1
+"""The exit code of any error that has no code of its own."""
+
+
+def run_command(function: Callable[[], int]) -> int:
+    """Call the body of a command. Return its exit code.
+
+    An error is printed on standard error in one line, and has its own exit code. With `--json`, an error or an
+    interrupt is also a document on standard output. The text of an interrupt is for that document alone.
+    """
+    outlive_readers()
+    try:
+        with interruptible_work():
+            return function()
+    except UserError as error:
+        return _print_error(str(error), error.exit_code, is_answered=error.is_answered)
+    except StoreError as error:
+        return _print_error(str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _print_error(f"{where}expected files that can be read and written: {reason(error)}")
+    except KeyboardInterrupt as interrupt:
+        if _asks_json():
+            print_json_error(one_line(str(interrupt) or "interrupted"), INTERRUPTED)
+        return INTERRUPTED
+    except Exception as error:
+        # The module is imported late, because only a command that has imported SQLAlchemy can fail with its errors.
+        from ..store.database import database_message
+
+        message = database_message(error)
+        if message is None:
+            if _asks_json():
+                print_json_error(one_line(f"the program itself failed: {error!r}"), ERROR)
+            raise
+        return _print_error(f"expected a store that can be read and written, found: {message}")
+
+
+def _print_error(message: str, exit_code: int = ERROR, *, is_answered: bool = False) -> int:
+    # A message may repeat text of other people, such as a commit's name in a log for `--replay`.
+    return print_error(one_line(message), exit_code, as_json=_asks_json() and not is_answered)
+
+
+def _asks_json() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and context.params.get("as_json", False)
 
 
 @click.group(
@@ -173,11 +229,15 @@ def main(ctx: click.Context, options: BisectOptions) -> None:
 
     \b
         bisect-precision --good A --bad B --stack STACK --case CASE
-        bisect-precision --good A --bad B -- COMMAND    (exit code: 0 good, 125 skip; bad: fails as B does)
+        bisect-precision --good A --bad B -- COMMAND
+
+    COMMAND exits with 0 if a commit is good, and with 125 to skip it. A commit is bad if it fails as B does.
     """
     if ctx.invoked_subcommand is not None:
         return
     options = replace(options, predicate=ctx.meta.get(PREDICATE_KEY), typed=ctx.meta[TYPED_KEY])
+    if options.lacks_question and options.as_json:
+        raise click.UsageError("expected a question, found none: name --good and --bad")
     if options.lacks_question:
         click.echo(ctx.get_help())
         ctx.exit(2)
@@ -203,9 +263,13 @@ def demo(options: DemoOptions) -> None:
 @dataclass_click(HistoryOptions)
 def history(options: HistoryOptions) -> None:
     """List past bisections, or show NAME with all its probes."""
-    from .commands import show_history
+    if options.name is None:
+        from .listing import print_history
 
-    sys.exit(show_history(options.name, store=options.store, as_json=options.as_json))
+        sys.exit(print_history(options.store, as_json=options.as_json))
+    from .commands import show_bisection
+
+    sys.exit(show_bisection(options.name, store=options.store, as_json=options.as_json))
 
 
 @main.command(cls=ConfiguredCommand)
@@ -214,7 +278,7 @@ def history(options: HistoryOptions) -> None:
 def report(options: ReportOptions) -> None:
     """Write a report again, or a site of all.
 
-    NAME is a bisection's, as `history` lists it.
+    NAME is a bisection's, as `history` lists it; without it, the newest of this checkout counts.
     """
     if options.html is not None:
         if options.name is not None or options.output is not None or options.issue or options.as_json:
@@ -222,10 +286,6 @@ def report(options: ReportOptions) -> None:
         from .pages.serve import write_html
 
         sys.exit(write_html(options.html, store=options.store))
-    if options.name is None:
-        raise click.UsageError(
-            "expected the NAME of a bisection, or --html DIR; see bisect-precision history"
-        )
     if [options.issue, options.as_json, options.output is not None].count(True) > 1:
         raise click.UsageError(
             "expected one of --issue, --json and -o DIR: the first two print, and write nothing"
@@ -235,9 +295,9 @@ def report(options: ReportOptions) -> None:
 
         sys.exit(print_issue(options.name, store=options.store))
     if options.as_json:
-        from .commands import show_history
+        from .commands import show_bisection
 
-        sys.exit(show_history(options.name, store=options.store, as_json=True))
+        sys.exit(show_bisection(options.name, store=options.store, as_json=True))
     from .commands import write_report
 
     sys.exit(write_report(options.name, output=options.output, store=options.store))
@@ -267,14 +327,7 @@ def adapt(options: AdaptOptions) -> None:
     """
     from .commands import propose_renames
 
-    sys.exit(
-        propose_renames(
-            options.revision,
-            repository=options.repo,
-            stack=options.stack,
-            repositories=options.repository,
-        )
-    )
+    sys.exit(propose_renames(options))
 
 
 @main.command(cls=ConfiguredCommand)
@@ -284,16 +337,7 @@ def doctor(options: DoctorOptions) -> None:
     """Say what is missing on this machine before anything runs."""
     from .commands import examine
 
-    sys.exit(
-        examine(
-            options.stack,
-            repositories=options.repository,
-            case=options.case,
-            revisions=options.at,
-            quiet=options.quiet,
-            as_json=options.as_json,
-        )
-    )
+    sys.exit(examine(options))
 
 
 @main.command(cls=ConfiguredCommand)
@@ -330,7 +374,7 @@ def trust(options: TrustOptions) -> None:
 def nightly(options: NightlyOptions) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents.
 
-    Exit status: 0 nothing fails, 7 a case fails that passed before, 8 cases fail as they did before. 9 says that a case
+    Exit status: 0 nothing fails, 7 a case is newly broken, 8 cases fail and none is newly broken. 9 says that a case
     could not be run, or that nothing was judged.
     """
     from .nightly.night import run_keep, run_nightly
@@ -371,9 +415,13 @@ def submit(options: SubmitOptions) -> None:
 @dataclass_click(StatusOptions)
 def status(options: StatusOptions) -> None:
     """Show the queue, or the submission ID with the end of its log; with --follow until it is over."""
-    from .queue_client import status as show_status
+    if options.follow or options.service is not None:
+        from .queue_client import status as show_status
 
-    sys.exit(show_status(options))
+        sys.exit(show_status(options))
+    from .listing import print_queue
+
+    sys.exit(print_queue(options))
 
 
 @main.command(cls=ConfiguredCommand)
@@ -414,40 +462,42 @@ def token(options: TokenOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedWords:
-    """The options, and the names of the fields that were typed rather than taken from a default."""
+    """Options from their words."""
 
     options: BisectOptions
     typed: frozenset[str]
+    """The names of the fields that were typed. The others have defaults."""
 
 
 def parse_words(words: Sequence[str], *, with_defaults: bool = False) -> ParsedWords:
-    """Return the options that the words of `bisect-precision` mean.
+    """Return the options of a bisection that the words of `bisect-precision` stand for.
 
-    `with_defaults` adds the defaults of the checkout around the current folder. Raises `click.UsageError` where the
-    words mean no options.
+    `with_defaults` adds the defaults of the checkout around the current folder. Raises `click.UsageError`.
     """
     head = list(words)
     predicate: tuple[str, ...] | None = None
     if "--" in head:
-        place = head.index("--")
-        head, predicate = head[:place], tuple(head[place + 1 :])
+        end = head.index("--")
+        head, predicate = head[:end], tuple(head[end + 1 :])
     context = (_DEFAULTS_PARSER if with_defaults else _BARE_PARSER).make_context("bisect-precision", head)
     options = replace(BisectOptions(**context.params), predicate=predicate, typed=tuple(words))
-    typed = {name for name in context.params if _is_typed(context, name)}
-    return ParsedWords(options=options, typed=frozenset(typed))
-
-
-def _is_typed(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    typed = frozenset(
+        name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    )
+    return ParsedWords(options=options, typed=typed)
 
 
 @click.command(cls=ConfiguredCommand, add_help_option=False)
 @dataclass_click(BisectOptions)
 def _DEFAULTS_PARSER(options: BisectOptions) -> None:  # noqa: N802
-    """Only its parameters count."""
+    """Do nothing. The command only parses words."""
 
 
 @click.command(add_help_option=False)
 @dataclass_click(BisectOptions)
 def _BARE_PARSER(options: BisectOptions) -> None:  # noqa: N802
-    """Only its parameters count."""
+    """Do nothing. The command only parses words."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,8 @@
 """The command `explain`: the cause of a failure from the dumps of one build, without a good commit.
 
 `explain_build` loads the dumps and the frozen data of a build, calls `explain` of `meaning`, and prints the answer as
-text or JSON. `ExplanationReport` is that JSON. Its schema is docs/explanation.schema.json, which this command writes:
+text or JSON. `ExplanationReport` of `report/model.py` is that JSON. Its schema is docs/explanation.schema.json, which
+this command writes:
 
 python -m precision_bisect.bisect.explain_command > docs/explanation.schema.json
 """
@@ -12,22 +13,23 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 
-from ..meaning.ir import DumpLine, MeaningError, source_name
+from ..meaning.intervention import PassChange, PassIntervention
+from ..meaning.ir import ArrayType, Constant, DumpLine, MeaningError, Statement, Type, source_name
 from ..meaning.ladder import (
     CONTEXT_LINES,
     CheckEvidence,
     Excerpt,
     FirstDifference,
+    IrNotes,
     Ladder,
     LadderExplanation,
     LadderVerdict,
     PassCase,
     Rung,
-    State,
     dump_lines,
     excerpt,
     explain,
@@ -38,143 +40,46 @@ from ..runner.build_output.directory import TensorFolder
 from ..runner.build_output.files import BuildOutputError
 from ..runner.compare.judges import HARNESS_TOLERANCE
 from ..runner.errors import UserError
-from ..runner.stack import Model
-from ..store.durable_files import Document, published_schema
-from ..store.vocabulary import plural
-from .exit_codes import run_command
+from ..store.durable_files import published_schema
+from ..store.vocabulary import cut, indented_line, one_line, plural
+from .cli import ERROR, run_command
 from .options import ExplainOptions
-from .report.model import Metric, to_metric
-from .report.phrases import cut, indented_line, one_line
+from .report.model import (
+    ChangedStatement,
+    CheckReport,
+    ExplanationReport,
+    Metric,
+    MisplacedTile,
+    PassResult,
+    Proof,
+    QuotedChange,
+    QuotedStatement,
+    StepTime,
+    to_metric,
+)
+from .report.phrases import change_phrase, ladder_lines, proof_phrase, strip_type
 
 FOUND, NOTHING_WRONG, UNDECIDED = 0, 3, 6
 """These exit codes mean the same as those of `reduce`."""
+_CHECK_CODES = {FOUND: 1, NOTHING_WRONG: 0, UNDECIDED: 125, ERROR: 125}
+"""These are the exit codes of a check script: an IR that cannot be judged is a skip."""
 
-Shown = TypeVar("Shown", CheckEvidence, Ladder, FirstDifference)
+Shown = TypeVar("Shown", CheckEvidence, Ladder, FirstDifference, PassIntervention, IrNotes)
 
-_MOST_COLUMNS = 80
+_MAX_COLUMNS = 80
 """The text has at most this many columns. It fits a terminal of the usual width, and a log."""
 _INDENT = 9
 """Labels take this many columns. The longest one and a space fit into them."""
+_MAX_STATEMENTS = 20
+"""A change shows this many of its statements on each side. A pass may rewrite a whole function."""
 _PARAMETER_NAMES = 8
 """An error names at most this many parameters of a kernel, so that it stays one sentence."""
-_MARKS = {State.RIGHT: "+", State.WRONG: "x", State.NOT_EXECUTED: "?"}
-_MEMORY_MARK = "m"
-_ANNOTATION = re.compile(r"(\s*\w+): pl\.\S.*? = ")
+_NOTES = 3
+"""The text shows at most this many; the JSON has them all."""
+_WORD = re.compile(r"\w+")
 
-
-class QuotedStatement(Model):
-    """A statement of a dump, with the lines around it."""
-
-    file: str
-    line: int
-    statement: str
-    lines: tuple[str, ...]
-
-
-class ChangedStatement(Model):
-    """The first variable whose value differs; `before` is its statement before the pass, if there is one."""
-
-    variable: str
-    before: QuotedStatement | None
-    after: QuotedStatement
-
-
-class MisplacedTile(Model):
-    """A tile whose bytes are not what an operation needs.
-
-    `made` is the statement that makes `tile`, `used` the one that needs it, `written` the one that makes `other`. Bytes
-    count from the beginning of the memory space, or of the allocation `base`.
-    """
-
-    kind: str
-    sentence: str
-    operation: str
-    tile: str
-    other: str | None
-    space: str
-    base: str | None
-    first_byte: int
-    bytes: int
-    rows: tuple[int, int] | None
-    made: QuotedStatement | None
-    used: QuotedStatement
-    written: QuotedStatement | None
-
-
-class PassResult(Model):
-    """What came of executing the dump after a pass.
-
-    `error` is in tolerances. `same_as` names the pass whose dump says the same. `faults` counts tiles that lie where
-    they must not.
-    """
-
-    order: int
-    name: str
-    state: Literal["right", "wrong", "not executed"]
-    error: Metric | None
-    faults: int
-    same_as: str | None
-    problem: str | None
-    seconds: float
-
-
-class CheckReport(Model):
-    """What is known of the check, and of which outputs.
-
-    An output is `out_of_reach` where the expected values, rounded to its type, fail. It is `unchanged` where a run that
-    writes nothing passes. `frontend_error` is that of the program before any pass, in tolerances.
-    """
-
-    cannot_fail: tuple[str, ...]
-    out_of_reach: tuple[str, ...]
-    not_finite: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    frontend_error: Metric | None
-    problem: str | None
-
-
-class StepTime(Model):
-    """A step and its time."""
-
-    step: str
-    seconds: float
-
-
-class ExplanationReport(Document):
-    """The answer.
-
-    - `verdict` says what explains the failure, and `message` says it in a sentence.
-    - `last_good` and `first_bad` are the passes on both sides of the change. `candidates` are those that can have made
-      it: several, where dumps between the two were not executed.
-    - `changed` is set where a pass changed a value, and `misplaced` where it put a tile where it must not lie.
-    - `next_command` goes on where the IR is right.
-    """
-
-    schema_version: Literal[1] = 1
-    verdict: Literal[
-        "check_cannot_fail",
-        "tolerance_out_of_reach",
-        "reference_disagrees",
-        "pass_changed_values",
-        "memory_fault",
-        "right_ir",
-        "nothing_executed",
-    ]
-    message: str
-    build: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    rtol: float
-    atol: float
-    check: CheckReport | None
-    passes: tuple[PassResult, ...]
-    last_good: str | None
-    first_bad: str | None
-    candidates: tuple[str, ...]
-    changed: ChangedStatement | None
-    misplaced: tuple[MisplacedTile, ...]
-    steps: tuple[StepTime, ...]
-    next_command: str | None
+_NOT_JUDGED = (LadderVerdict.CHECK_CANNOT_FAIL, LadderVerdict.TOLERANCE_OUT_OF_REACH)
+"""With these verdicts no dump was executed: they say something about the case, and nothing about a compiler."""
 
 
 def schema_text() -> str:
@@ -192,10 +97,17 @@ def explain_build(options: ExplainOptions) -> int:
             report = _report(options, loaded, explanation)
         except (BuildOutputError, MeaningError) as error:
             raise UserError(str(error)) from error
-        print(report.model_dump_json(indent=2) if options.as_json else "\n".join(_text(report)))
-        return _exit_code(explanation)
+        if options.as_json:
+            print(report.model_dump_json(indent=2))
+        elif options.check:
+            print(_stable_message(explanation))
+        else:
+            print("\n".join(_text(report)))
+        is_judged = explanation.verdict not in _NOT_JUDGED or not options.check
+        return _exit_code(explanation) if is_judged else UNDECIDED
 
-    return run_command(body)
+    code = run_command(body)
+    return _CHECK_CODES.get(code, code) if options.check else code
 
 
 def _exit_code(explanation: LadderExplanation) -> int:
@@ -232,7 +144,7 @@ def _load(options: ExplainOptions) -> _Loaded:
             )
     inputs = _tensors(options.inputs, build / "data" / "in", "--inputs")
     expected = _tensors(options.expected, build / "data" / "out", "--expected")
-    _check_names(dumps, expected)
+    _check_parameters(dumps, inputs, expected)
     # An output that the case does not initialize; the harness, too, begins with zeros.
     zeros = {name: torch.zeros_like(value) for name, value in expected.items() if name not in inputs}
     case = PassCase(
@@ -259,8 +171,10 @@ def _tensors(typed: Path | None, default: Path, option: str) -> dict[str, torch.
     return {name: opened.tensor(name).torch() for name in opened.names}
 
 
-def _check_names(dumps: Path, expected: Mapping[str, torch.Tensor]) -> None:
-    """Each expected output must be a parameter of the program, where that can be read."""
+def _check_parameters(
+    dumps: Path, inputs: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
+) -> None:
+    """Check that the tensors fit the program's parameters, where these can be read. Raises `UserError`."""
     try:
         entry = read_frontend(dumps).entry
     except MeaningError:
@@ -272,6 +186,26 @@ def _check_names(dumps: Path, expected: Mapping[str, torch.Tensor]) -> None:
             raise UserError(
                 f"expected outputs named as parameters of {entry.name} ({known}), found {name!r}; rename its file"
             )
+    for parameter in entry.parameters:
+        shape = _constant_shape(parameter.type)
+        for what, tensors in (("input", inputs), ("expected output", expected)):
+            tensor = tensors.get(parameter.name, tensors.get(source_name(parameter.name)))
+            # A check of no elements cannot fail, which is an answer of its own.
+            if shape is None or tensor is None or not tensor.numel() or tuple(tensor.shape) == shape:
+                continue
+            raise UserError(
+                f"{what} {source_name(parameter.name)}: expected shape {[*shape]}, found {[*tensor.shape]}"
+            )
+
+
+def _constant_shape(kind: Type) -> tuple[int, ...] | None:
+    """Return a tensor's shape. None where it is no tensor, or not known before a run."""
+    if not isinstance(kind, ArrayType):
+        return None
+    extents = [
+        each.value for each in kind.shape if isinstance(each, Constant) and isinstance(each.value, int)
+    ]
+    return tuple(extents) if len(extents) == len(kind.shape) else None
 
 
 # What is reported
@@ -281,15 +215,18 @@ def _report(options: ExplainOptions, loaded: _Loaded, explanation: LadderExplana
     ladder = _evidence(explanation, Ladder)
     check = _evidence(explanation, CheckEvidence)
     difference = _evidence(explanation, FirstDifference)
+    notes = _evidence(explanation, IrNotes)
+    intervention = _evidence(explanation, PassIntervention)
     bad, good = explanation.first_bad, explanation.last_good
     rungs = ladder.rungs if ladder is not None else ()
     candidates: tuple[str, ...] = ()
     if bad is not None and good is not None:
         between = rungs[rungs.index(good) + 1 : rungs.index(bad) + 1]
         candidates = tuple(_pass_name(rung) for rung in between)
+    message = _message(explanation, numbered=True) + _other_candidates(candidates) + _recoveries(ladder)
     return ExplanationReport(
         verdict=explanation.verdict.name.lower(),  # pyright: ignore[reportArgumentType]
-        message=_message(explanation, check, difference, candidates),
+        message=message,
         build=str(options.build),
         inputs=loaded.given,
         outputs=tuple(loaded.case.expected),
@@ -302,6 +239,10 @@ def _report(options: ExplainOptions, loaded: _Loaded, explanation: LadderExplana
         candidates=candidates,
         changed=None if difference is None else _changed_statement(difference),
         misplaced=() if bad is None else _misplaced_tiles(bad),
+        proof=None
+        if good is None or bad is None or intervention is None
+        else _proof(intervention, good, bad),
+        notes=() if notes is None else tuple(one_line(each.describe()) for each in notes.found),
         steps=tuple(StepTime(step=step.name.value, seconds=step.seconds) for step in explanation.steps),
         next_command=_next_command(options.build) if explanation.verdict is LadderVerdict.RIGHT_IR else None,
     )
@@ -320,7 +261,7 @@ def _pass_result(rung: Rung) -> PassResult:
         order=rung.dump.order,
         name=rung.dump.pass_name,
         state=rung.state.value,
-        error=None if rung.error is None else to_metric(rung.error),
+        error=_metric(rung.error),
         faults=len(rung.faults),
         same_as=rung.same_as,
         problem=None if rung.problem is None else one_line(str(rung.problem)),
@@ -334,9 +275,15 @@ def _check_report(check: CheckEvidence) -> CheckReport:
         out_of_reach=check.outputs_out_of_reach,
         not_finite=check.outputs_not_finite,
         unchanged=check.outputs_unchanged,
-        frontend_error=None if check.frontend_error is None else to_metric(check.frontend_error),
+        frontend_error=_metric(check.frontend_error),
+        input_error=_metric(check.input_error),
+        rounding_bound=_metric(check.rounding_bound),
         problem=None if check.problem is None else one_line(str(check.problem)),
     )
+
+
+def _metric(value: float | None) -> Metric | None:
+    return None if value is None else to_metric(value)
 
 
 def _index_in_excerpt(line: int) -> int:
@@ -396,50 +343,72 @@ def _definition(finding: Finding, lines: Sequence[str]) -> DumpLine | None:
     return DumpLine(finding.place.file, numbers[-1]) if numbers else None
 
 
+def _proof(intervention: PassIntervention, good: Rung, bad: Rung) -> Proof:
+    sides = dump_lines(good.dump.path), dump_lines(bad.dump.path)
+
+    def quoted(statements: Sequence[Statement], lines: Sequence[str]) -> tuple[QuotedStatement, ...]:
+        return tuple(_quote(excerpt(lines, each.place)) for each in statements[:_MAX_STATEMENTS])
+
+    def described(change: PassChange) -> QuotedChange:
+        before, after = quoted(change.before, sides[0]), quoted(change.after, sides[1])
+        return QuotedChange(function=change.function, before=before, after=after, tiles=change.tiles)
+
+    return Proof(
+        cause=tuple(map(described, intervention.cause)),
+        refuted=tuple(map(described, intervention.refuted)),
+        changes=intervention.count,
+        context=intervention.context,
+        runs=intervention.runs,
+        problem=one_line(intervention.problem),
+    )
+
+
 def _next_command(build: Path) -> str:
     return f"reduce {shlex.quote(str(build))} --localize-only --stack STACK"
 
 
-def _change(bad: Rung | None, difference: FirstDifference | None) -> str:
-    if bad is not None and bad.problem is not None:
-        return f"makes a program that contradicts itself: {one_line(str(bad.problem))}"
-    value = "" if difference is None else f", first that of {difference.variable}"
-    return f"changes what the program computes{value}"
+def _stable_message(explanation: LadderExplanation) -> str:
+    """Return the answer without what changes where another pass comes or goes, since a search compares what is printed.
+
+    Such are the numbers of passes, the lines of dumps, and what passes add to the names of variables.
+    """
+    return _WORD.sub(lambda word: source_name(word[0]), _message(explanation, numbered=False))
 
 
-def _message(
-    explanation: LadderExplanation,
-    check: CheckEvidence | None,
-    difference: FirstDifference | None,
-    candidates: tuple[str, ...],
-) -> str:
-    """The answer in a sentence or two, without a claim of proof: nothing is left out of the compiler here."""
+def _message(explanation: LadderExplanation, *, numbered: bool) -> str:
+    """Return the answer in a sentence. What is proven stands in a row of its own."""
     bad, missing = explanation.first_bad, explanation.not_executed
-    where = "no pass" if bad is None else f"pass {_pass_name(bad)}"
+    check = _evidence(explanation, CheckEvidence)
+    where = "no pass" if bad is None else f"pass {_pass_name(bad) if numbered else bad.dump.pass_name}"
     match explanation.verdict:
         case LadderVerdict.CHECK_CANNOT_FAIL:
-            names = ", ".join(check.outputs_that_cannot_fail) if check is not None else ""
-            text = f"the check passes whatever {names} holds: correct the tolerance or the expected outputs"
+            outputs = ", ".join(check.outputs_that_cannot_fail) if check is not None else ""
+            return f"the check passes whatever {outputs} holds: correct the tolerance or the expected outputs"
         case LadderVerdict.TOLERANCE_OUT_OF_REACH:
-            names = ", ".join(check.outputs_out_of_reach) if check is not None else ""
-            text = f"the tolerance is below one rounding of the type of {names}: give --rtol and --atol"
-        case LadderVerdict.REFERENCE_DISAGREES:
-            text = "the program is wrong before any pass: the kernel, its inputs or its reference is at fault"
+            outputs = ", ".join(check.outputs_out_of_reach) if check is not None else ""
+            return f"the tolerance is below one rounding of the type of {outputs}: give --rtol and --atol"
+        case LadderVerdict.WRONG_BEFORE_PASSES:
+            return "the program is wrong before any pass: the kernel, its inputs or its reference is at fault"
         case LadderVerdict.PASS_CHANGED_VALUES:
-            text = f"{where} {_change(bad, difference)}"
+            return f"{where} {_change(bad, _evidence(explanation, FirstDifference), numbered=numbered)}"
         case LadderVerdict.MEMORY_FAULT:
-            text = f"{where} {'misplaces a tile' if bad is None else _placement(bad.faults[0])}"
+            return f"{where} {'misplaces a tile' if bad is None else _placement(bad.faults[0])}"
         case LadderVerdict.RIGHT_IR if missing == 0:
-            text = (
-                "the IR is right after every pass; if the run is wrong, what follows the passes is at fault"
-            )
+            notes = _evidence(explanation, IrNotes)
+            noted = ", and no note explains it" if notes is not None and notes.found else ""
+            return f"the IR is right after every pass; if the run is wrong{noted}, what follows the passes is at fault"
         case LadderVerdict.RIGHT_IR:
-            text = f"not decided: {plural(missing, 'dump')} could not be executed, and the IR is right after the others"
+            return f"not decided: {plural(missing, 'dump')} could not be executed, and the IR is right after the others"
         case LadderVerdict.NOTHING_EXECUTED:
-            text = "not decided: no dump could be executed"
-    if len(candidates) > 1:
-        text += f", or one of {', '.join(candidates[:-1])}, whose dumps could not be executed"
-    return text
+            return "not decided: no dump could be executed"
+
+
+def _change(bad: Rung | None, difference: FirstDifference | None, *, numbered: bool) -> str:
+    if bad is not None and bad.problem is not None:
+        problem = str(bad.problem) if numbered else bad.problem.problem
+        return f"makes a program that cannot run: {one_line(problem)}"
+    value = "" if difference is None else f", first that of {difference.variable}"
+    return f"changes what the program computes{value}"
 
 
 def _placement(finding: Finding) -> str:
@@ -451,16 +420,39 @@ def _placement(finding: Finding) -> str:
     return f"puts {finding.other} over {finding.tile}, which is still read"
 
 
+def _other_candidates(candidates: Sequence[str]) -> str:
+    if len(candidates) < 2:
+        return ""
+    return f", or one of {', '.join(candidates[:-1])}, whose dumps are missing or could not be executed"
+
+
+def _recoveries(ladder: Ladder | None) -> str:
+    """Return what the ladder says of bad stretches up to the blamed one that end in a good rung."""
+    blamed = None if ladder is None else ladder.blamed_stretch
+    if ladder is None or blamed is None:
+        return ""
+    earlier = ladder.bad_stretches[: ladder.bad_stretches.index(blamed)]
+    text = "".join(
+        f"; it was wrong after {_pass_name(each.first)} too, and right again after {_pass_name(each.good_again)}"
+        for each in earlier
+        if each.good_again is not None
+    )
+    if blamed.good_again is not None:
+        right = _pass_name(blamed.good_again)
+        text += f"; it is right again after {right}, so what follows the passes may be at fault"
+    return text
+
+
 # The text
 
 
 def _text(report: ExplanationReport) -> Iterator[str]:
-    """At most 24 lines of 80 columns."""
+    """Yield at most 24 lines of 80 columns."""
     seconds = {step.step: f" ({step.seconds:.1f} s)" for step in report.steps}
     judged = f"rtol {report.rtol:g}, atol {report.atol:g}"
     yield from _row("case", f"{Path(report.build).name}: {', '.join(report.outputs)} by {judged}", most=1)
     if report.check is not None:
-        yield from _row("check", _check_text(report.check) + seconds.get("check", ""), most=3)
+        yield from _row("check", _check_text(report.check) + seconds.get("check", ""), most=5)
     if report.passes:
         yield from _ladder_rows(report, seconds.get("ladder", ""))
     if report.changed is not None:
@@ -469,13 +461,17 @@ def _text(report: ExplanationReport) -> Iterator[str]:
         yield from _statement_rows("after", report.changed.after)
     if report.misplaced:
         yield from _memory_rows(report.misplaced)
+    if report.proof is not None:
+        yield from _proof_rows(report.proof, seconds.get("intervention", ""))
+    for each in report.notes[:_NOTES]:
+        yield from _row("note", each, most=4)
     yield from _row("answer", report.message, most=3)
     if report.next_command is not None:
         yield from _row("next", report.next_command, most=2)
 
 
 def _row(label: str, text: str, *, most: int) -> Iterator[str]:
-    width = _MOST_COLUMNS - _INDENT
+    width = _MAX_COLUMNS - _INDENT
     lines = textwrap.wrap(one_line(text), width) or [""]
     if len(lines) > most:
         lines = [*lines[: most - 1], cut(f"{lines[most - 1]} {lines[most]}", width)]
@@ -496,20 +492,17 @@ def _check_text(check: CheckReport) -> str:
         text += f"; as before the run: {', '.join(check.unchanged)}"
     if check.frontend_error is not None:
         text += f"; the program before any pass errs by {float(check.frontend_error):.2g} tolerances"
+    if check.input_error is not None and check.rounding_bound is not None:
+        text += f", by {float(check.input_error):.2g} more if each input is moved by its last bit"
+        text += f", and by rounding alone by at most {float(check.rounding_bound):.2g}"
     return text
 
 
 def _ladder_rows(report: ExplanationReport, seconds: str) -> Iterator[str]:
-    marks = "".join(
-        _MEMORY_MARK if each.faults and each.state == "right" else _MARKS[State(each.state)]
-        for each in report.passes
-    )
+    marks, *further = ladder_lines(report)
     yield from _row("ladder", marks + seconds, most=4)
-    meanings = {"+": "right", "x": "wrong", _MEMORY_MARK: "right values, wrong memory", "?": "not executed"}
-    legend = ", ".join(f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in marks)
-    yield from _row("", legend, most=1)
-    if report.first_bad is not None:
-        yield from _row("", f"right after {report.last_good}, wrong after {report.first_bad}", most=2)
+    for line in further:
+        yield from _row("", line, most=2)
     problem = next((each.problem for each in report.passes if each.problem is not None), None)
     if problem is not None:
         yield from _row("", f"first ?: {problem}", most=2)
@@ -522,8 +515,8 @@ def _statement_rows(label: str, found: QuotedStatement) -> Iterator[str]:
     first = max(0, at - 1)
     for index, line in enumerate(found.lines[first : at + 2], first):
         mark = ">" if index == at else " "
-        text = indented_line(_strip_type(line)).replace(" " * 8, "", 1)
-        yield cut(f"{'':{_INDENT - 2}}{mark} {text}", _MOST_COLUMNS)
+        text = indented_line(strip_type(line)).replace(" " * 8, "", 1)
+        yield cut(f"{'':{_INDENT - 2}}{mark} {text}", _MAX_COLUMNS)
 
 
 def _memory_rows(misplaced: tuple[MisplacedTile, ...]) -> Iterator[str]:
@@ -535,11 +528,14 @@ def _memory_rows(misplaced: tuple[MisplacedTile, ...]) -> Iterator[str]:
     for label, statement in rows.items():
         if statement is not None and statement.line not in shown:
             shown.add(statement.line)
-            yield from _row(label, f"{statement.line}: {_strip_type(statement.statement)}", most=2)
+            yield from _row(label, f"{statement.line}: {strip_type(statement.statement)}", most=2)
 
 
-def _strip_type(line: str) -> str:
-    return _ANNOTATION.sub(r"\1 = ", line, count=1)
+def _proof_rows(proof: Proof, seconds: str) -> Iterator[str]:
+    yield from _row("proof", proof_phrase(proof, seconds), most=4)
+    for change in proof.refuted[:1]:
+        text = f"undoing {change_phrase(change)} leaves it wrong, and that alone leaves it right"
+        yield from _row("refuted", text, most=3)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The options of `bisect-precision` and of its subcommands, one model for each.
 
-They import nothing heavy, so that `--help` answers at once. `bisections` lets a shell complete the names of bisections;
-it reads them from the store without the modules that open one.
+`BisectOptions` are those of a bisection. `bisections` lets a shell complete the names of bisections. Nothing heavy is
+imported, so that `--help` answers at once.
 """
 
 import os
@@ -27,22 +27,19 @@ from ..runner.cli_options import (
     STORE_VARIABLE,
     Completion,
     CountType,
+    DurationType,
     NumberType,
     OptionGroup,
     PathType,
-    SecondsType,
     jobs_option,
     option,
 )
-from ..store.vocabulary import HIGHEST_PRIORITY
+from ..store.vocabulary import MAX_PRIORITY, SQLITE_PREFIX
 
-_SQLITE_PREFIX = "sqlite:///"
 _MAX_NAMES = 100
 """Completion reads at most this many names, the newest ones, so that a press of Tab stays quick."""
-
 _LOCK_TIMEOUT = 0.2
-"""Completion waits this many seconds for a store that another process is writing. A user who pressed Tab waits no
-longer."""
+"""Completion waits at most this many seconds for a store that another process is writing."""
 
 _ALL = "SELECT name FROM bisections ORDER BY id DESC LIMIT ?"
 _UNFINISHED = (
@@ -51,7 +48,7 @@ _UNFINISHED = (
 
 
 def bisections(*, unfinished: bool = False) -> Completion:
-    """Return a completion with the names of bisections, the newest first: all, or those that can be resumed."""
+    """Return a completion with the names of bisections, the newest first. `unfinished` ones can be resumed."""
     query = _UNFINISHED if unfinished else _ALL
     return Completion(lambda ctx: _names(_store_file(ctx), query))
 
@@ -65,25 +62,24 @@ def _names(file: Path, query: str) -> Iterator[str]:
 
 def _store_file(ctx: click.Context) -> Path:
     """Return the file of the store that the command would use. Raises `ValueError` where the store is no file."""
-    url = ctx.params.get("store") or os.environ.get(STORE_VARIABLE) or _default_store()
+    url = ctx.params.get("store") or os.environ.get(STORE_VARIABLE) or _checkout_store()
     if url is None:
         from ..runner.workspace.home import user_home
 
         return user_home().store
-    if not url.startswith(_SQLITE_PREFIX):
+    if not url.startswith(SQLITE_PREFIX):
         raise ValueError(url)
-    return Path(url.removeprefix(_SQLITE_PREFIX).partition("?")[0]).absolute()
+    return Path(url.removeprefix(SQLITE_PREFIX).partition("?")[0]).absolute()
 
 
-def _default_store() -> str | None:
+def _checkout_store() -> str | None:
     """Return the store that the checkout around the current folder names."""
     from ..runner.settings import read_defaults
 
-    return read_defaults(Path.cwd())[0].store
+    return read_defaults(Path.cwd()).store
 
 
 _PATH = PathType()
-_SECONDS = SecondsType()
 _CONFIDENCE = NumberType(0.5, 1, max_open=True)
 _TOLERANCE = NumberType(min=0)
 _RUNS = CountType(min=1)
@@ -91,7 +87,7 @@ _RUNS = CountType(min=1)
 
 @dataclass(frozen=True, kw_only=True)
 class BisectOptions:
-    """The user's options of a bisection, as they were typed. They have not been checked against a stack yet."""
+    """The options of a bisection, as they were typed. They are not checked against a stack yet."""
 
     good: Annotated[
         tuple[str, ...],
@@ -101,7 +97,7 @@ class BisectOptions:
             metavar="REV|DATE",
             multiple=True,
             help="Begin at this commit, where the case passes, or at the last one before this date (2026-06-01, "
-            "@{2 weeks ago}); repeatable, all count; without it, a commit that passes is looked for behind --bad.",
+            "@{2 weeks ago}). Repeatable: all count. Without it, a commit that passes is looked for behind --bad.",
         ),
     ]
     bad: Annotated[
@@ -212,7 +208,7 @@ class BisectOptions:
             metavar="PATH[@REV]",
             multiple=True,
             help="Lay this file or folder of a checkout, as on disk or as at REV, over every commit before it is "
-            "built, such as a case that is younger than the range; repeatable.",
+            "built. It may be a case that is younger than the range. Repeatable.",
         ),
     ]
     adapt: Annotated[
@@ -247,8 +243,8 @@ class BisectOptions:
             metavar="WHAT",
             help="Count a run as bad if it shows this: regex:PATTERN, not-regex:PATTERN, exception:TYPE, test:ID, "
             "exit:CODE, or a printed number, such as 'log:/error: (\\S+)/ > 0.002'. For a stack's case also: a "
-            "verdict (stall), signature:TEXT, or an error bound (relative_l2:1e-4).  [default: mismatch; for a "
-            "command, the bad end's failure]",
+            "verdict (stall), signature:TEXT, or an error bound (relative_l2:1e-4).  [default: mismatch; without "
+            "a stack, the command fails as the bad end does]",
         ),
     ]
     good_when: Annotated[
@@ -327,9 +323,10 @@ class BisectOptions:
         option(
             "--timeout",
             group=OptionGroup.RESOURCES,
-            metavar="SECONDS",
-            type=_SECONDS,
-            help="Stop a run after this many seconds; the default is ten times what the ends took, and 60 at least.",
+            metavar="TIME",
+            type=DurationType(),
+            help="Stop a run after this time, such as 5m; the default is ten times the longest run so far, and "
+            "60 s at least.",
         ),
     ]
     confidence: Annotated[
@@ -463,18 +460,17 @@ class BisectOptions:
     """The words behind `--`: a command that judges each commit, in place of a case."""
     typed: tuple[str, ...] = ()
     """All words of the command, as they were typed."""
-    begun: float = field(default_factory=time.monotonic, compare=False)
+    start_time: float = field(default_factory=time.monotonic, compare=False)
     """The time of `time.monotonic` at which the command began."""
 
     @property
     def deadline(self) -> float | None:
-        """Return the time of `time.monotonic` at which the budget is spent. All that the command does counts against
-        it."""
-        return None if self.budget is None else self.begun + self.budget
+        """Return the time of `time.monotonic` at which the budget is spent. It begins with the command."""
+        return None if self.budget is None else self.start_time + self.budget
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the seconds that are left of the budget: negative where it is spent, None where there is none."""
+        """Return the seconds that are left of the budget, negative where it is spent. Return None without one."""
         return None if self.deadline is None else self.deadline - time.monotonic()
 
     @property
@@ -484,14 +480,11 @@ class BisectOptions:
         return not self.good and all(given is None for given in asked)
 
 
-_FILE_PATH = PathType()
-
-
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions:
-    """A stack to make, with a planted regression."""
+    """The demo stack to make, with its planted regression."""
 
-    directory: Annotated[Path, argument(type=_FILE_PATH)]
+    directory: Annotated[Path, argument(type=_PATH)]
     scenario: Annotated[
         str,
         option(
@@ -532,7 +525,7 @@ class DemoOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryOptions:
-    """Which past bisections to show: one by its name, or all."""
+    """The past bisection to show. Without a name, all are listed."""
 
     name: Annotated[str | None, argument(required=False, shell_complete=bisections())]
     store: Annotated[str | None, STORE]
@@ -541,7 +534,7 @@ class HistoryOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
-    """What to write from the store: the report of one bisection, or pages of everything."""
+    """The report to write from the store, or the pages of everything."""
 
     name: Annotated[str | None, argument(required=False, shell_complete=bisections())]
     output: Annotated[
@@ -551,7 +544,7 @@ class ReportOptions:
             "--output",
             group=OptionGroup.OUTPUT,
             metavar="DIR",
-            type=_FILE_PATH,
+            type=_PATH,
             help="Write the report to this folder; the default is where the bisection wrote it.",
         ),
     ]
@@ -580,7 +573,7 @@ class ReportOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """Says where to show the pages."""
+    """The address of the server, and whether it takes submissions."""
 
     host: Annotated[
         str,
@@ -638,7 +631,7 @@ class AdaptOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainOptions:
-    """The dumps that are executed, the data that they are executed on, and the tolerance of the check."""
+    """The dumps to execute, their data, and the tolerance of the check."""
 
     build: Annotated[Path, argument(metavar="BUILD", type=_PATH)]
     inputs: Annotated[
@@ -681,12 +674,22 @@ class ExplainOptions:
             help="The case's own absolute tolerance; the default is the harness's.",
         ),
     ]
+    check: Annotated[
+        bool,
+        option(
+            "--check",
+            group=OptionGroup.QUESTION,
+            is_flag=True,
+            help="Print one line, and exit as a check script does: 0 if the IR is right, 1 if it is wrong, 125 if that "
+            "is not decided.",
+        ),
+    ]
     as_json: Annotated[bool, JSON]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorOptions:
-    """The stack, and perhaps the case, that this machine is examined for."""
+    """The stack that this machine is examined for, and the case, if one is named."""
 
     stack: Annotated[str | None, STACK]
     repository: Annotated[tuple[str, ...], REPOSITORY]
@@ -715,16 +718,16 @@ class DoctorOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TrustOptions:
-    """The file that may decide what runs. None means all that are found here."""
+    """The file to trust. Without one, all that count in this folder are trusted."""
 
-    file: Annotated[Path | None, argument(required=False, type=_FILE_PATH)]
+    file: Annotated[Path | None, argument(required=False, type=_PATH)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NightlyOptions:
-    """The night to run, and what it may spend."""
+    """The night to run, and its limits."""
 
-    file: Annotated[Path, argument(type=_FILE_PATH)]
+    file: Annotated[Path, argument(type=_PATH)]
     store: Annotated[str | None, STORE]
     budget: Annotated[float | None, BUDGET]
     jobs: Annotated[int, jobs_option(default=1)]
@@ -762,8 +765,7 @@ class NightlyOptions:
 
 
 TOKEN_VARIABLE = "PRECISION_BISECT_TOKEN"
-"""This environment variable holds the token for a server. It is no option, because all users can see a command's
-words."""
+"""This environment variable holds the token for a server. Other users could see the token in an option."""
 _SERVICE_OPTION = option(
     "--service",
     group=OptionGroup.RESOURCES,
@@ -775,7 +777,7 @@ _SERVICE_OPTION = option(
 
 @dataclass(frozen=True, kw_only=True)
 class SubmitOptions:
-    """How to put a bisection on the queue. All other words are those of the bisection."""
+    """The submission of a bisection, whose own options are `words`."""
 
     words: Annotated[
         tuple[str, ...], argument(nargs=-1, type=click.UNPROCESSED, metavar="OPTIONS OF A BISECTION")
@@ -786,7 +788,7 @@ class SubmitOptions:
             "--priority",
             group=OptionGroup.RESOURCES,
             metavar="N",
-            type=click.IntRange(-HIGHEST_PRIORITY, HIGHEST_PRIORITY),
+            type=click.IntRange(-MAX_PRIORITY, MAX_PRIORITY),
             default=0,
             show_default=True,
             help="Go before all submissions of a lower number.",
@@ -799,7 +801,7 @@ class SubmitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusOptions:
-    """Which part of the queue to show."""
+    """The submission to show. Without a number, the queue is listed."""
 
     number: Annotated[int | None, argument(required=False, type=CountType(min=1), metavar="[ID]")]
     follow: Annotated[
@@ -819,7 +821,7 @@ class StatusOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CancelOptions:
-    """Which submission to take off the queue."""
+    """The submission to cancel."""
 
     number: Annotated[int, argument(type=CountType(min=1), metavar="ID")]
     service: Annotated[str | None, _SERVICE_OPTION]
@@ -828,7 +830,7 @@ class CancelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenOptions:
-    """Says who may write through a server."""
+    """The user whose token is made, or whose tokens are revoked."""
 
     user: Annotated[str, argument()]
     revoke: Annotated[
@@ -845,7 +847,7 @@ class TokenOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    """The boards and the share that a worker may use."""
+    """The boards of a worker, and its limit for each user."""
 
     board: Annotated[
         tuple[str, ...],

@@ -32,10 +32,10 @@ def runtime_history(
     standing: list[TreeEdit] = []
     switches: dict[int, Switch] = {}
     if setting.fault is not None and setting.repository is DemoRepository.RUNTIME:
-        mends = scenario is Scenario.RUNTIME_ROLLBACK
-        standing = [setting.fault] if mends else []
-        subject = "Fix: round to nearest even" if mends else setting.fault.subject
-        switches[layout.culprit] = Switch(setting.fault, on=not mends, subject=subject)
+        fixes = scenario is Scenario.RUNTIME_ROLLBACK
+        standing = [setting.fault] if fixes else []
+        subject = "Fix: round to nearest even" if fixes else setting.fault.subject
+        switches[layout.culprit] = Switch(setting.fault, on=not fixes, subject=subject)
     return plan_history(
         layout.slots,
         states,

@@ -42,8 +42,9 @@ def option_table(command: click.Command) -> str:
             for option in shown:
                 record = option.get_help_record(context)
                 if record is not None:
-                    spelling, meaning = (text.replace("|", r"\|").split() for text in record)
-                    rows.append(f"| {' '.join(f'`{word}`' for word in spelling)} | {' '.join(meaning)} |")
+                    spelling, meaning = (" ".join(text.replace("|", r"\|").split()) for text in record)
+                    words = re.sub(r"[^\s,]+(?=[\s,]|$)", r"`\g<0>`", spelling)
+                    rows.append(f"| {words} | {meaning} |")
     if not rows:
         return "It has no options of its own.\n"
     return "".join(f"{row}\n" for row in ["| option | meaning |", "| --- | --- |", *rows])

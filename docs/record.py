@@ -1,8 +1,9 @@
 """Record a real bisection of the demo stack as SVG pictures of the terminals it ran on.
 
-    python docs/record.py             writes docs/demo-80.svg and docs/demo-120.svg
+    python docs/record.py             writes docs/demo-80.svg, docs/demo-120.svg, and the same as *-light.svg
 
 Each picture is the terminal in the middle of the search, verdicts above and the live picture below, and then the end.
+A dark and a light terminal show the same recording.
 Needs pyte (a terminal emulator), which `pip install pyte` brings, and some minutes.
 """
 
@@ -20,15 +21,18 @@ from pathlib import Path
 
 import pyte
 from rich.console import Console
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME
 from rich.text import Text
 
 _DOCS = Path(__file__).parent
 _WIDTHS = (80, 120)
 _HEIGHT = 64
+_THEMES = {"": SVG_EXPORT_THEME, "-light": DEFAULT_TERMINAL_THEME}
+_TITLE = "bisect-precision --good A --bad B --stack S --case C"
 _PLACES = ("PRECISION_BISECT_", "XDG_")
 """How variables begin that say where the tool keeps what is its own: here that is what a new user has."""
 _TOOL = Path(sys.executable).with_name("bisect-precision")
-_MIDDLE = re.compile(r"\b[23] steps?\b")
+_MIDDLE = re.compile(r"\b[23] to search\b")
 """What the picture shows when about half of the search is done."""
 
 
@@ -85,15 +89,15 @@ def line_of(screen: pyte.Screen, row: int) -> Text:
     return line
 
 
-def write_picture(lines: list[Text], width: int) -> Path:
-    """Write the lines of a terminal as a picture."""
-    file = _DOCS / f"demo-{width}.svg"
+def write_pictures(lines: list[Text], width: int) -> None:
+    """Write the lines of a terminal as one picture for each theme."""
     with Path(os.devnull).open("w") as nowhere:
         console = Console(record=True, width=width, file=nowhere)
         for line in lines:
             console.print(line, no_wrap=True)
-        file.write_text(console.export_svg(title="bisect-precision --good A --bad B --stack S --case C"))
-    return file
+        for suffix, theme in _THEMES.items():
+            picture = console.export_svg(title=_TITLE, theme=theme, clear=False)
+            (_DOCS / f"demo-{width}{suffix}.svg").write_text(picture)
 
 
 def main() -> None:
@@ -111,7 +115,7 @@ def main() -> None:
                 "LINES": str(_HEIGHT),
             }
             command = [str(_TOOL), *words, "--no-localize", "-o", str(folder / f"report-{width}")]
-            print(write_picture(shown_on(width, command, environment), width))
+            write_pictures(shown_on(width, command, environment), width)
 
 
 if __name__ == "__main__":

@@ -8,5 +8,6 @@ assembler and no simulator. It knows neither `bisect` nor `reduce`.
 - `operations` is the table of what each operation computes and what it may do to bytes. `movement` holds those that
   only move elements, `values` what they are given, `arithmetic` the numbers.
 - `execution` runs a program on values; `memory` runs it on the bytes that the compiler assigned, and finds faults.
+- `intervention` says what a pass changed, and which of its changes is the cause.
 - `ladder` runs all passes of a case, and says what explains a failure, from the check on. Begin there.
 """

@@ -25,7 +25,7 @@ from .ir import ElementType, Kind
 
 Tensor = torch.Tensor
 
-MOST_ELEMENTS = 1 << 28
+MAX_ELEMENTS = 1 << 28
 """A dump may not ask for more elements than this: they take 2 GB as float64, and a hostile dump names any size."""
 
 
@@ -50,7 +50,7 @@ _STORED_TYPES = {
 _SIGNED_TYPES = {ElementType.INT8: torch.int8, ElementType.INT16: torch.int16, ElementType.INT32: torch.int32}
 """These signed types are narrower than int64: a conversion to one of them wraps as the chip does."""
 
-_SMALLEST_EXPONENT = {
+_MIN_EXPONENT = {
     ElementType.FP64: -1022,
     ElementType.FP32: -126,
     ElementType.FP16: -14,
@@ -233,11 +233,14 @@ class Numbers:
         value = torch.matmul(self.centre, other.centre)
         if self.radius is None or other.radius is None:
             return Numbers(value)
-        terms = self.centre.shape[-1]
-        mine, theirs = self.centre.abs(), other.centre.abs()
+        # Integers have bounds, too: all are multiplied as floats.
+        mine, theirs, near, far = (
+            each.to(torch.float64)
+            for each in (self.centre.abs(), other.centre.abs(), self.radius, other.radius)
+        )
         unit = ElementType.FP32.rounding_unit if self.is_float else 0.0
-        spread = torch.matmul(mine, other.radius) + torch.matmul(self.radius, theirs + other.radius)
-        return Numbers(value, spread + torch.matmul(mine, theirs) * (terms * unit))
+        spread = torch.matmul(mine, far) + torch.matmul(near, theirs + far)
+        return Numbers(value, spread + torch.matmul(mine, theirs) * (self.centre.shape[-1] * unit))
 
     def exceeds(self, value: Tensor, room: float = 2.0) -> Tensor:
         """Where `value` lies further from the centre than `room` times the bound; NaN exceeds what is no NaN."""
@@ -295,9 +298,9 @@ def tensor_numbers(tensor: Tensor, dtype: ElementType, arithmetic: ArithmeticMod
 
 
 def fill(shape: Sequence[int], value: float, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
-    """Numbers that are all the same. Raises a `ValueError` where they are more than `MOST_ELEMENTS`."""
-    if math.prod(shape) > MOST_ELEMENTS:
-        raise ValueError(f"expected at most {MOST_ELEMENTS} elements, found the shape {list(shape)}")
+    """Numbers that are all the same. Raises a `ValueError` where they are more than `MAX_ELEMENTS`."""
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise ValueError(f"expected at most {MAX_ELEMENTS} elements, found the shape {list(shape)}")
     centre = torch.full(tuple(shape), value, dtype=working_dtype(dtype, arithmetic))
     return Numbers(
         centre,
@@ -327,23 +330,23 @@ def wrap_integer(value: int, dtype: ElementType) -> int:
     return value
 
 
-def settle(numbers: Numbers, dtype: ElementType, arithmetic: ArithmeticMode, mode: str = "rint") -> Numbers:
+def round_to(numbers: Numbers, dtype: ElementType, arithmetic: ArithmeticMode, mode: str = "rint") -> Numbers:
     """The result of an operation as its type holds it: rounded once if the arithmetic rounds, and wrapped."""
     if not dtype.is_float:
-        return _settle_integers(numbers, dtype, mode)
+        return _convert_to_integers(numbers, dtype, mode)
     centre = numbers.centre.to(working_dtype(dtype, arithmetic))
     if arithmetic is ArithmeticMode.STATED:
         return Numbers(round_floats(centre, dtype, mode))
     if numbers.radius is None:
         return Numbers(centre)
-    smallest = 2.0 ** (_SMALLEST_EXPONENT[dtype] - dtype.significant_bits + 1)
+    smallest = 2.0 ** (_MIN_EXPONENT[dtype] - dtype.significant_bits + 1)
     # `none`, `round` and `rint` go to a nearest float; the directed modes may go one unit further.
     steps = 1 if mode in ("rint", "round", "none") else 2
     bound = numbers.radius + centre.abs() * (dtype.rounding_unit * steps) + smallest
     return Numbers(centre, bound)
 
 
-def _settle_integers(numbers: Numbers, dtype: ElementType, mode: str) -> Numbers:
+def _convert_to_integers(numbers: Numbers, dtype: ElementType, mode: str) -> Numbers:
     centre, radius = numbers.centre, numbers.radius
     if centre.is_floating_point():
         whole = _whole(centre.to(torch.float64), mode)
@@ -396,7 +399,7 @@ def round_floats(value: Tensor, dtype: ElementType, mode: str = "rint") -> Tenso
         return value.to(stored).to(value.dtype)
     wide = value.to(torch.float64)
     _, exponent = torch.frexp(wide)
-    finest = _SMALLEST_EXPONENT[dtype] + 1
+    finest = _MIN_EXPONENT[dtype] + 1
     unit = torch.ldexp(torch.ones_like(wide), exponent.clamp(min=finest) - dtype.significant_bits)
     rounded = torch.where(wide.isfinite(), _whole(wide / unit, mode) * unit, wide)
     return rounded.to(stored).to(value.dtype)
@@ -408,6 +411,36 @@ def round_to_integers(numbers: Numbers, mode: str) -> Numbers:
     return Numbers(
         whole, None if numbers.radius is None else torch.where(numbers.radius > 0, numbers.radius + 1, 0.0)
     )
+
+
+def exact_cast_limit(source: ElementType, middle: ElementType, target: ElementType) -> float:
+    """Return up to which magnitude a cast by way of `middle` gives what the cast to `target` gives.
+
+    It is infinite where `middle` has every value of `source`, and where `target` ends before `middle` first rounds.
+    """
+    if _holds(middle, source):
+        return math.inf
+    if source.is_float or not middle.is_float:
+        return 0.0
+    limit = 2.0**middle.significant_bits
+    return math.inf if _largest(target) <= limit else limit
+
+
+def _holds(wide: ElementType, narrow: ElementType) -> bool:
+    if narrow.is_float:
+        return wide.is_float and (
+            wide.significant_bits >= narrow.significant_bits and _MIN_EXPONENT[wide] <= _MIN_EXPONENT[narrow]
+        )
+    if wide.is_float:
+        return _largest(narrow) < 2.0**wide.significant_bits
+    signs = wide.kind is narrow.kind or wide.kind is Kind.SIGNED
+    return signs and _largest(wide) >= _largest(narrow)
+
+
+def _largest(dtype: ElementType) -> float:
+    if dtype.is_float:
+        return torch.finfo(_STORED_TYPES[dtype]).max
+    return 2.0 ** (dtype.bits - (dtype.kind is Kind.SIGNED)) - 1
 
 
 # Bytes

@@ -56,10 +56,10 @@ from .ir import (
     Yield,
 )
 
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """A larger dump is an error, so that a hostile one does not fill the memory."""
 
-MOST_DEPTH = 60
+MAX_DEPTH = 60
 """Deeper nesting in one statement is an error. The compiler's own dumps stay below 20."""
 
 _FUNCTION = re.compile(r"^[ \t]*@\w+\.function\b", re.MULTILINE)
@@ -99,7 +99,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 }
 _UNARY: Mapping[type[ast.unaryop], str] = {ast.USub: "neg", ast.Not: "not", ast.Invert: "~"}
 _LOOPS = {"range", "parallel", "pipeline", "unroll", "spmd", "split_aiv"}
-"""`execution` can run these kinds of loops. Another kind is a problem, because it may run in another order."""
+"""`execution` can run these kinds of loops. Another kind may run in another order, and is not understood."""
 
 
 class _NotUnderstoodError(Exception):
@@ -116,11 +116,11 @@ def read_dump(path: Path) -> IrProgram:
     place = DumpLine(path.name, 1)
     try:
         with path.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
+            content = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise MeaningError(place, f"expected a readable dump, found {error.strerror}") from None
-    if len(content) > MOST_BYTES:
-        raise MeaningError(place, f"expected a dump of at most {MOST_BYTES} bytes, found a larger file")
+    if len(content) > MAX_BYTES:
+        raise MeaningError(place, f"expected a dump of at most {MAX_BYTES} bytes, found a larger file")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -149,9 +149,9 @@ def read_program(text: str, file: str) -> IrProgram:
 
 
 def _read_function(text: str, file: str, first_line: int) -> Function:
-    found = re.search(r"^[ \t]*def (\w+)\(", text, re.MULTILINE)
-    name = found[1] if found else f"function at line {first_line}"
-    place = DumpLine(file, first_line + (text.count("\n", 0, found.start()) if found else 0))
+    head = re.search(r"^[ \t]*def (\w+)\(", text, re.MULTILINE)
+    name = head[1] if head else f"function at line {first_line}"
+    place = DumpLine(file, first_line + (text.count("\n", 0, head.start()) if head else 0))
     reader = _FunctionReader(file, first_line)
     try:
         indent = len(text) - len(text.lstrip(" \t"))
@@ -175,9 +175,9 @@ def _read_function(text: str, file: str, first_line: int) -> Function:
 
 
 def _dump_line(file: str, first_line: int, parsed_line: int) -> DumpLine:
-    """Return the line of a dump for a line that Python counts.
+    """Return the line of a dump for a line number from Python.
 
-    Python counts from 1, and the function's text begins at its second line, which is `first_line` of the dump.
+    The function's text begins at Python's line 2, which is `first_line` of the dump.
     """
     return DumpLine(file, first_line + parsed_line - 2)
 
@@ -194,12 +194,19 @@ class _FunctionReader:
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call):
                 keywords |= self._attributes(decorator.keywords)
+        body: list[ast.stmt] = []
+        for each in node.body:
+            entries = _function_attributes(each)
+            if entries is None:
+                body.append(each)
+            else:
+                keywords |= self._entries(entries)
         role = keywords.get("type")
         return Function(
             name=node.name,
             role=role.last if isinstance(role, LanguageConstant) else "",
             parameters=tuple(self._parameter(each) for each in node.args.args if each.arg != "self"),
-            body=self._block(node.body),
+            body=self._block(body),
             attributes=keywords,
             text=ast.unparse(node),
             place=place,
@@ -359,17 +366,22 @@ class _FunctionReader:
         attributes: dict[str, Expression] = {}
         for keyword in keywords:
             if keyword.arg == "attrs" and isinstance(keyword.value, ast.Dict):
-                for key, value in zip(keyword.value.keys, keyword.value.values, strict=True):
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                        attributes[key.value] = self._expression(value, depth)
+                attributes |= self._entries(keyword.value, depth)
             elif keyword.arg is not None:
                 attributes[keyword.arg] = self._expression(keyword.value, depth)
         return attributes
 
+    def _entries(self, node: ast.Dict, depth: int = 0) -> dict[str, Expression]:
+        return {
+            key.value: self._expression(value, depth)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant) and isinstance(key.value, str)
+        }
+
     def _expression(self, node: ast.expr, depth: int = 0) -> Expression:
         depth += 1
-        if depth > MOST_DEPTH:
-            raise _NotUnderstoodError(node, f"expected at most {MOST_DEPTH} nested expressions, found more")
+        if depth > MAX_DEPTH:
+            raise _NotUnderstoodError(node, f"expected at most {MAX_DEPTH} nested expressions, found more")
         match node:
             case ast.Constant(value=bool() | int() | float() | str() | None as value):
                 return Constant(value)
@@ -469,8 +481,8 @@ class _FunctionReader:
         layout = ""
         for part in parts[2:]:
             if isinstance(part, ast.Call) and _dotted_name(part.func) == "MemRef":
-                reference, named = self._reference(part)
-                space = named or space
+                reference, old_space = self._reference(part)
+                space = old_space or space
             elif isinstance(part, ast.Call):
                 view |= self._attributes(part.keywords)
             elif isinstance(part, ast.Attribute):
@@ -537,6 +549,17 @@ def _dotted_name(node: ast.expr) -> str:
     return ".".join(reversed(names)) if names else node.id
 
 
+def _function_attributes(node: ast.stmt) -> ast.Dict | None:
+    """Return the attributes in a statement `pl.func_attr({...})`. Older dumps have them in a decorator."""
+    match node:
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(attr="func_attr"), args=[ast.Dict() as entries], keywords=[])
+        ):
+            return entries
+        case _:
+            return None
+
+
 def _variable_names(nodes: list[ast.expr]) -> tuple[str, ...]:
     names: list[str] = []
     for node in nodes:
@@ -549,7 +572,7 @@ def _variable_names(nodes: list[ast.expr]) -> tuple[str, ...]:
 def _loop_bounds(
     node: ast.For, arguments: tuple[Expression, ...]
 ) -> tuple[Expression, Expression, Expression]:
-    """Return the start, the stop and the step of a loop, whose arguments are those of Python's `range`."""
+    """Return the start, the stop and the step of a loop. Its arguments are those of Python's `range`."""
     match arguments:
         case (stop,):
             return Constant(0), stop, Constant(1)

@@ -1,13 +1,13 @@
 """Runs a program on given inputs, statement by statement.
 
-A tensor in device memory is changed where it lies: a kernel that stores into an output changes its caller's tensor. A
-tile is a value: an operation makes a new one.
+A tensor in device memory changes in place: a kernel that stores into an output changes its caller's tensor. A tile is a
+value: an operation makes a new one.
 
-Functions run as coroutines, which pause where they wait: a cube kernel for what the vector kernels push, and they for
-it. A call whose callee pauses is left open. The calls after it in the same function go on with the same pipes, until
-one of them lets it continue (`Pending`). A vector kernel that is split runs once for each of its two lanes.
+Functions run as coroutines. A cube kernel and vector kernels pause while they wait for tiles of each other. A call
+whose callee pauses is left open (`Pending`). The next calls of the same function run with the same pipes, until one of
+them lets it continue. A vector kernel that is split runs once for each of its two lanes.
 
-Nothing here is bounded by what a dump says: steps, sizes and the depth of calls have limits of their own.
+A dump does not bound its own run: steps, sizes and the depth of calls have limits here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from .arithmetic import ArithmeticMode, Numbers, settle, tensor_numbers
+from .arithmetic import ArithmeticMode, Numbers, round_to, tensor_numbers
 from .ir import (
     ArrayType,
     Assign,
@@ -57,8 +57,8 @@ from .values import (
     Pending,
     Pipes,
     Result,
-    ShapeError,
     Value,
+    WrongDumpError,
     apply_operator,
     cast_scalar,
     core_list,
@@ -69,31 +69,36 @@ from .values import (
     truth,
 )
 
-MOST_STEPS = 2_000_000
-"""A run ends with an error after this many statements, because a wrong dump may loop for ever."""
+MAX_STEPS = 2_000_000
+"""A run ends with an error after this many statements and iterations, because a wrong dump may loop for ever."""
 
-MOST_CALLS = 50
+_MAX_LANES = 8
+"""A region runs on at most this many lanes. The cores that we know have two."""
+
+MAX_CALLS = 50
 """Calls of functions may nest this deep. A dump may call itself, and Python's own stack ends soon after."""
 
-MOST_BYTES = 1 << 30
-"""The values of a program may take 1 GiB at once. A hostile dump doubles a tensor until the machine has
-no more. One value may take a quarter of it, because an operation copies its operands and its result."""
+MAX_BYTES = 1 << 30
+"""The values of a program may take 1 GiB at once, because a hostile dump may double a tensor again and again.
+
+One value may take a quarter, because an operation copies its operands and its result."""
 
 _SMALL_BYTES = 1 << 20
-"""Smaller numbers are not counted: even a thousand of them are less than the bound."""
+"""Smaller tensors are not counted: even a thousand of them are less than the bound."""
 
 _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
-"""These attributes are not evaluated. They order tasks, and some name variables that no statement defines."""
+"""These attributes are not evaluated. They only order tasks, and may name variables that no statement defines."""
 
 _COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
-"""Torch raises these errors where a hostile or a wrong dump asks for something that it cannot compute."""
+"""Torch raises these errors if a hostile or wrong dump asks for something that it cannot compute."""
 
 Steps = Generator[None, None, Value]
+"""A part of a program that runs. It yields where it waits for another part, and returns its value."""
 
 
 @dataclass(frozen=True)
 class _BlockEnd:
-    """How a block ended: `yield`, `return`, `break` or `continue`, with its values."""
+    """The statement that ended a block: `yield`, `return`, `break` or `continue`, with its values."""
 
     word: str
     values: tuple[Value, ...] = ()
@@ -101,7 +106,7 @@ class _BlockEnd:
 
 @dataclass(eq=False)
 class Frame:
-    """A function that runs: its variables, and where it runs."""
+    """A function that runs: its variables, lane and block."""
 
     function: Function
     variables: dict[str, Value]
@@ -119,20 +124,20 @@ class Frame:
 
 
 class Execution:
-    """Runs one program; `memory` is a subclass that keeps tiles in bytes."""
+    """Runs one program. The subclass `MemoryExecution` keeps tiles in bytes."""
 
     def __init__(self, program: IrProgram, arithmetic: ArithmeticMode = ArithmeticMode.STATED) -> None:
         self.program = program
         self.arithmetic = arithmetic
         self._steps = 0
-        self._held: dict[int, int] = {}
-        """The bytes of large numbers that live, by their address."""
+        self._live_bytes: dict[int, int] = {}
+        """The bytes of the large tensors that are alive, by their address."""
         self._dimensions: dict[str, Value] = {}
-        # By the identity of a type of the program, which lives as long as this does.
         self._results: dict[int, Result] = {}
+        """The constant results, by the `id` of their type. The program's types live as long as this object."""
 
     def run(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Numbers]:
-        """The entry's tensors after it has run, by the names of `inputs`. Raises a `MeaningError`."""
+        """Return the entry's tensors after the run, by the names of `inputs`. Raises a `MeaningError`."""
         entry = self.program.entry
         arguments: list[Value] = []
         tensors: dict[str, Array] = {}
@@ -145,28 +150,28 @@ class Execution:
                 raise MeaningError(
                     entry.place, f"expected a value for the parameter {parameter.name!r}, found none"
                 )
-            given = inputs[name]
+            tensor = inputs[name]
             if isinstance(parameter.type, ArrayType):
                 dtype = parameter.type.dtype
-                numbers = settle(
-                    tensor_numbers(given.detach().clone(), dtype, self.arithmetic), dtype, self.arithmetic
-                )
+                numbers = tensor_numbers(tensor.detach().clone(), dtype, self.arithmetic)
+                numbers = round_to(numbers, dtype, self.arithmetic)
                 if numbers.radius is not None:
                     numbers.radius.zero_()
-                tensors[name] = Array(numbers, dtype, tuple(given.shape))
+                tensors[name] = Array(numbers, dtype, tuple(tensor.shape))
                 arguments.append(tensors[name])
-            elif given.numel() == 1:
-                arguments.append(given.item())
+            elif tensor.numel() == 1:
+                arguments.append(tensor.item())
             else:
                 raise MeaningError(
                     entry.place,
-                    f"expected a scalar for the parameter {parameter.name!r}, found {given.numel()} elements",
+                    f"expected a scalar for the parameter {parameter.name!r}, found {tensor.numel()} elements",
                 )
         steps = self._call(entry, tuple(arguments), Frame(entry, {}, Pipes()))
         try:
             for _ in steps:
                 raise MeaningError(
-                    entry.place, "expected the program to end, found a wait for what no one pushes"
+                    entry.place,
+                    "expected the program to end, found it waiting for a tile that nothing pushes",
                 )
         except RecursionError:
             raise MeaningError(entry.place, "expected fewer nested statements") from None
@@ -179,13 +184,14 @@ class Execution:
     ) -> Steps:
         if function.problem is not None:
             raise function.problem
-        if caller.depth >= MOST_CALLS:
-            raise MeaningError(function.place, f"expected at most {MOST_CALLS} nested calls, found more")
+        if caller.depth >= MAX_CALLS:
+            raise MeaningError(function.place, f"expected at most {MAX_CALLS} nested calls, found more")
         if function.role == "Spmd" and "core_num" in function.attributes:
             # Its expression names variables of the caller.
             blocks = self._integer(function.attributes["core_num"], caller)
         result: Value = None
         for block in range(blocks):
+            self._take_step(function.place)
             lanes = lane_count(function)
             frames = [self._frame(function, arguments, caller, lane, lanes) for lane in range(lanes)]
             for frame in frames:
@@ -224,10 +230,10 @@ class Execution:
         return frame
 
     def enter(self, frame: Frame) -> None:
-        """A function begins to run."""
+        """Prepare a function that begins to run. A hook of subclasses."""
 
     def _interleave(self, frames: Sequence[Frame], pipes: Pipes, place: DumpLine) -> Steps:
-        """Run frames side by side until all have ended; the first one's result is theirs."""
+        """Run frames side by side until all have ended. Returns the first one's result."""
         if len(frames) == 1:
             return (yield from self._body(frames[0]))
         open_calls = [Pending(self._body(frame)) for frame in frames]
@@ -240,17 +246,14 @@ class Execution:
                 yield
 
     def _body(self, frame: Frame) -> Steps:
-        ended = yield from self._block(frame.function.body, frame)
-        yield from self._close(frame)
-        values = (
-            tuple(_resolve_pending(value) for value in ended.values)
-            if ended is not None and ended.word == "return"
-            else ()
-        )
+        end = yield from self._block(frame.function.body, frame)
+        yield from self._finish_open_calls(frame)
+        if end is None or end.word != "return":
+            return None
+        values = tuple(_resolve_pending(value) for value in end.values)
         return values[0] if len(values) == 1 else values or None
 
-    def _close(self, frame: Frame) -> Generator[None, None, None]:
-        """Waits for the calls that a function left open."""
+    def _finish_open_calls(self, frame: Frame) -> Generator[None, None, None]:
         while not all(each.is_done for each in frame.open_calls):
             before = frame.inner.moves
             _advance(frame.open_calls)
@@ -274,15 +277,15 @@ class Execution:
             blocks = require_integers(
                 (yield from self.value(call.attributes["core_num"], frame)), "core_num"
             )[0]
-        opened = Pending(self._call(function, arguments, frame, blocks))
-        frame.open_calls.append(opened)
+        pending = Pending(self._call(function, arguments, frame, blocks))
+        frame.open_calls.append(pending)
         while True:
             before = frame.inner.moves
             _advance(frame.open_calls)
-            if opened.is_done or frame.inner.moves == before:
+            if pending.is_done or frame.inner.moves == before:
                 break
         frame.open_calls = [each for each in frame.open_calls if not each.is_done]
-        result: Value = opened.result if opened.is_done else opened
+        result: Value = pending.result if pending.is_done else pending
         if "submitted" in call.attributes:
             values = result if isinstance(result, tuple) else () if result is None else (result,)
             return (*values, 0)
@@ -290,25 +293,29 @@ class Execution:
 
     # Statements
 
+    def _take_step(self, place: DumpLine) -> None:
+        """Count a step. Raises a `MeaningError` after too many, because a dump may ask for any number of them."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise MeaningError(place, f"expected at most {MAX_STEPS} steps, found more")
+
     def _block(
         self, statements: Sequence[Statement], frame: Frame
     ) -> Generator[None, None, _BlockEnd | None]:
         for statement in statements:
-            self._steps += 1
-            if self._steps > MOST_STEPS:
-                raise MeaningError(statement.place, f"expected at most {MOST_STEPS} steps, found more")
+            self._take_step(statement.place)
             try:
-                ended = yield from self._statement(statement, frame)
+                end = yield from self._statement(statement, frame)
             except OperationError as error:
-                contradicts = isinstance(error, ShapeError)
+                contradicts = isinstance(error, WrongDumpError)
                 raise MeaningError(statement.place, str(error), contradicts=contradicts) from None
             except _COMPUTATION_ERRORS as error:
                 if isinstance(error, RecursionError):
                     raise
                 reason = " ".join(str(error).split())[:200] or type(error).__name__
                 raise MeaningError(statement.place, f"expected a computable operation: {reason}") from None
-            if ended is not None:
-                return ended
+            if end is not None:
+                return end
         return None
 
     def _statement(self, statement: Statement, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
@@ -341,8 +348,8 @@ class Execution:
         self, statements: Sequence[Statement], frame: Frame
     ) -> Generator[None, None, _BlockEnd | None]:
         """Run a branch. Its `yield` binds values, and does not end the block around it."""
-        ended = yield from self._block(statements, frame)
-        return None if ended is not None and ended.word == "yield" else ended
+        end = yield from self._block(statements, frame)
+        return None if end is not None and end.word == "yield" else end
 
     def _assign(self, statement: Assign, frame: Frame) -> Generator[None, None, None]:
         target = statement.targets[0] if len(statement.targets) == 1 else None
@@ -361,22 +368,21 @@ class Execution:
         for target, value in zip(targets, values, strict=False):
             frame.variables[target.name] = bound = self.coerce(value, target, frame)
             if isinstance(bound, Array):
-                self._hold(bound.numbers)
+                self._count_bytes(bound.numbers)
 
-    def _hold(self, numbers: Numbers) -> None:
-        """Count the bytes of large numbers for as long as they live. Raises an `OperationError` where all are too
-        many."""
+    def _count_bytes(self, numbers: Numbers) -> None:
+        """Count the bytes of large tensors while they are alive. Raises an `OperationError` if they are too many."""
         for each in (numbers.centre, numbers.radius):
             if each is None or (size := each.untyped_storage().nbytes()) < _SMALL_BYTES:
                 continue
             place = each.untyped_storage().data_ptr()
-            if place in self._held:
+            if place in self._live_bytes:
                 continue
-            self._held[place] = size
-            weakref.finalize(each, self._held.pop, place, None)
-            if size > MOST_BYTES // 4 or sum(self._held.values()) > MOST_BYTES:
+            self._live_bytes[place] = size
+            weakref.finalize(each, self._live_bytes.pop, place, None)
+            if size > MAX_BYTES // 4 or sum(self._live_bytes.values()) > MAX_BYTES:
                 raise OperationError(
-                    f"expected values of at most {MOST_BYTES >> 20} MiB at once, and of a quarter each, found more"
+                    f"expected values of at most {MAX_BYTES >> 20} MiB at once, and of a quarter each, found more"
                 )
 
     def coerce(self, value: Value, target: Definition, frame: Frame) -> Value:
@@ -389,7 +395,7 @@ class Execution:
         numbers = value.numbers
         if numbers.shape != stated.shape:
             if numbers.centre.numel() != torch.Size(stated.shape).numel():
-                raise ShapeError(
+                raise WrongDumpError(
                     f"expected {target.name} in the shape {list(stated.shape)}, found {list(numbers.shape)}"
                 )
             numbers = numbers.rearrange(lambda each: each.reshape(stated.shape))
@@ -397,10 +403,15 @@ class Execution:
             return value
         return Array(numbers, stated.dtype, stated.valid)
 
-    def carry(self, initial: Value, value: Value) -> Value:
-        """Return the value that the next iteration finds: it lies where the loop's initial value was."""
-        del initial
+    def carry(self, initial: Value, value: Value, frame: Frame, place: DumpLine) -> Value:
+        """Return the value for the next iteration. `MemoryExecution` puts it where the loop's initial value lies."""
+        del initial, frame, place
         return value
+
+    def _carry_all(
+        self, initial: Sequence[Value], values: Sequence[Value], frame: Frame, place: DumpLine
+    ) -> list[Value]:
+        return [self.carry(*pair, frame, place) for pair in zip(initial, values, strict=False)]
 
     def _counted_loop(self, loop: For, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
         if loop.kind == "split_aiv":
@@ -411,18 +422,18 @@ class Execution:
         counter = range(start, stop, step)
         outer = frame.block, frame.blocks
         for index in counter:
-            self._steps += 1
+            self._take_step(loop.place)
             if loop.kind == "spmd":
                 frame.block, frame.blocks = index, len(counter)
             frame.variables[loop.variable] = index
             frame.variables.update(zip(loop.carried, carried, strict=True))
-            ended = yield from self._block(loop.body, frame)
-            if ended is not None and ended.word == "yield":
-                carried = [self.carry(*pair) for pair in zip(initial, ended.values, strict=False)]
-            elif ended is not None and ended.word in ("break", "return"):
+            end = yield from self._block(loop.body, frame)
+            if end is not None and end.word == "yield":
+                carried = self._carry_all(initial, end.values, frame, loop.place)
+            elif end is not None and end.word in ("break", "return"):
                 frame.block, frame.blocks = outer
-                if ended.word == "return":
-                    return ended
+                if end.word == "return":
+                    return end
                 break
         frame.block, frame.blocks = outer
         self._bind_results(loop.body, carried, frame, ran=bool(counter))
@@ -431,7 +442,7 @@ class Execution:
     def _bind_results(
         self, body: Sequence[Statement], carried: Sequence[Value], frame: Frame, *, ran: bool
     ) -> None:
-        """A loop that did not run results in its initial values."""
+        """Give the results of a loop its initial values if it did not run."""
         last = _last_yield(body)
         if last is not None and not ran:
             self._bind([Definition(target.name) for target in last.targets], carried, frame)
@@ -441,26 +452,26 @@ class Execution:
         carried = initial
         ran = False
         while True:
-            self._steps += 1
-            if self._steps > MOST_STEPS:
-                raise MeaningError(loop.place, f"expected at most {MOST_STEPS} steps, found more")
+            self._take_step(loop.place)
             frame.variables.update(zip(loop.carried, carried, strict=True))
             if not truth((yield from self.value(loop.condition, frame, place=loop.place))):
                 break
             ran = True
-            ended = yield from self._block(loop.body, frame)
-            if ended is not None and ended.word == "yield":
-                carried = [self.carry(*pair) for pair in zip(initial, ended.values, strict=False)]
-            elif ended is not None and ended.word == "break":
+            end = yield from self._block(loop.body, frame)
+            if end is not None and end.word == "yield":
+                carried = self._carry_all(initial, end.values, frame, loop.place)
+            elif end is not None and end.word == "break":
                 break
-            elif ended is not None and ended.word == "return":
-                return ended
+            elif end is not None and end.word == "return":
+                return end
         self._bind_results(loop.body, carried, frame, ran=ran)
         return None
 
     def _split_region(self, loop: For, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
-        """Both lanes run the region side by side, each with variables of its own."""
+        """Run a region in both lanes side by side, each with its own variables."""
         lanes = self._integer(loop.stop, frame)
+        if not 1 <= lanes <= _MAX_LANES:
+            raise OperationError(f"expected a region of 1 to {_MAX_LANES} lanes, found {lanes}")
         frames = [
             replace(
                 frame,
@@ -482,12 +493,13 @@ class Execution:
             return (yield from self._block(scope.body, frame))
         blocks = self._integer(scope.operands[0], frame)
         outer = frame.block, frame.blocks
-        ended: _BlockEnd | None = None
+        end: _BlockEnd | None = None
         for block in range(blocks):
+            self._take_step(scope.place)
             frame.block, frame.blocks = block, blocks
-            ended = yield from self._block(scope.body, frame)
+            end = yield from self._block(scope.body, frame)
         frame.block, frame.blocks = outer
-        return ended
+        return end
 
     # Expressions
 
@@ -498,7 +510,7 @@ class Execution:
         target: Definition | None = None,
         place: DumpLine | None = None,
     ) -> Steps:
-        """Return what an expression results in; it pauses where a kernel does."""
+        """Return the value of an expression. Pauses if a kernel in it does."""
         if not _has_call(expression):
             return self.plain(expression, frame)
         match expression:
@@ -570,25 +582,25 @@ class Execution:
             case _ if area == "array":
                 return core_list(short, call)
             case _:
-                row = find_operation(call.name, call.operands)
-                return self.perform(row, call, frame, target, place)
+                operation = find_operation(call.name, call.operands)
+                return self.perform(operation, call, frame, target, place)
 
     def no_effect(self, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine) -> Value:
-        """An operation that orders others or reserves room."""
+        """Skip an operation that only orders others or reserves memory."""
         del frame, target, place
         if call.name.rpartition(".")[2] not in NO_EFFECT:
             raise OperationError(f"expected an operation of the table, found {call.name}")
         return 0
 
     def perform(
-        self, row: Operation, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
+        self, operation: Operation, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
     ) -> Value:
-        """Computes one operation of the table."""
+        """Compute one operation of the table."""
         del frame, target, place
-        return row.compute(call)
+        return operation.compute(call)
 
     def operand(self, call: Invocation, index: int, frame: Frame, place: DumpLine) -> Array:
-        """A tile that is about to be read."""
+        """Return a tile that is about to be read."""
         del frame, place
         return call.array(index)
 
@@ -619,7 +631,7 @@ class Execution:
         return self.receive_tile(tile, call, frame, target, place)
 
     def plain(self, expression: Expression, frame: Frame) -> Value:
-        """Return what an expression without a call results in."""
+        """Return the value of an expression without a call."""
         match expression:
             case Constant(value=value):
                 return value
@@ -669,8 +681,12 @@ class Execution:
     def _integer(self, expression: Expression, frame: Frame) -> int:
         return require_integers(self.plain(expression, frame), "a bound")[0]
 
+    def is_constant(self, type_: ArrayType) -> bool:
+        """Return whether a type was resolved, and has the same result everywhere."""
+        return id(type_) in self._results
+
     def resolve_result(self, type_: ArrayType, frame: Frame) -> Result | None:
-        """Return what a type says of a result; None where a length is not known yet."""
+        """Return the shape, type and valid shape that a type states. None if a length is not known yet."""
         if id(type_) in self._results:
             return self._results[id(type_)]
         lengths = (*type_.shape, *(type_.valid_shape or ()))
@@ -701,7 +717,7 @@ def _advance(open_calls: Sequence[Pending]) -> None:
 
 
 def _resolve_pending(value: Value) -> Value:
-    """Replace a call that was left open by its result, once it has ended."""
+    """Return the result of an open call if it has ended, else the value itself."""
     if isinstance(value, Pending) and value.is_done:
         return value.result
     if isinstance(value, tuple) and any(isinstance(each, Pending) for each in value):

@@ -107,6 +107,26 @@ class MemorySpace(Enum):
     SCALAR_LOCAL = "ScalarLocal"
 
 
+CAPACITIES: Mapping[MemorySpace, int] = {
+    MemorySpace.VEC: 248 << 10,
+    MemorySpace.MAT: 512 << 10,
+    MemorySpace.LEFT: 64 << 10,
+    MemorySpace.RIGHT: 64 << 10,
+    MemorySpace.ACC: 256 << 10,
+    MemorySpace.BIAS: 4 << 10,
+}
+"""Each space of the largest board (Ascend 950) has this many bytes. A caller who knows of a smaller board gives its
+own."""
+
+CAPACITIES_910B: Mapping[MemorySpace, int] = {
+    **CAPACITIES,
+    MemorySpace.VEC: 192 << 10,
+    MemorySpace.ACC: 128 << 10,
+    MemorySpace.BIAS: 1 << 10,
+}
+"""Each space of a smaller board (Ascend 910B) has this many bytes."""
+
+
 # Expressions
 
 
@@ -282,7 +302,8 @@ class Evaluate:
 class Yield:
     """Ends the body of a loop or branch, and passes values on.
 
-    The values of a loop are carried into its next iteration, or are its results. Those of a branch are its results.
+    The values of a loop are carried into its next iteration. After the last one they are the loop's results. Those of a
+    branch are its results.
     `targets` are the variables to which the results are assigned. They are empty if the dump names none.
     """
 
@@ -484,7 +505,7 @@ class IrProgram:
 
     @cached_property
     def content_hash(self) -> str:
-        """Return a hash of the functions' texts. Equal hashes mean equal texts."""
+        """Return a hash of the functions' texts. Equal programs have equal hashes."""
         digest = sha256()
         for name in sorted(self.functions):
             digest.update(self.functions[name].text.encode())

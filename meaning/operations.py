@@ -1,23 +1,23 @@
 """The meaning of each operation of the IR: one table, `OPERATIONS`.
 
-A row says how the result is computed of the operands, and what the operation does to the bytes of its operands:
+A row says how an operation computes its result, and what it does to the bytes of its operands:
 
-- `reads`: the operands whose elements it reads. The others give a shape, room to work in, or what it changes in part.
+- `reads`: the operands whose elements it reads. The others give a shape, are scratch, or change in part.
 - `in_place`: the operands on whose bytes the result may lie, exactly and with elements that are no larger. The
-  operation reads each element of them before it writes the one in its place, and never again. This follows from what
-  the operation computes and from what the instruction set excludes. The compiler's own tables do not count: they may
-  be wrong.
+  operation reads each of their elements before it writes the one in its place, and never again. This follows from the
+  definition of the operation and from the rules of the instruction set. The compiler's own tables do not count,
+  because they may be wrong.
 - `by_rows`: the operands of which it reads a row before it writes the same row of the result, and never again.
-- `needs_dense`: the operands that it cannot read as a part of wider rows. The compiler puts such a part together first,
-  in the bytes that the part's own type states (pypto issue 2010).
+- `needs_dense`: the operands that it cannot read as a part of wider rows. The compiler first copies such a part to the
+  bytes that the part's own type states (pypto issue 2010).
 - `scratch`: the operands that it overwrites while it works.
 - `updates`: the operand that it changes, and whose bytes its result has.
-- `writes_part`: it changes a part of that operand only, and which part follows from no element.
-- `writes_nothing`: it gives bytes a name and leaves them as they are.
+- `writes_part`: it changes only a part of that operand. Which part does not depend on any element.
+- `writes_nothing`: it gives bytes a name, and does not change them.
 - `is_view`: the result is another view of the bytes of the first operand.
 
-Operations of tensors and of tiles have the same rows: `tensor.add` and `tile.add` are `add`. Elements outside a tile's
-valid shape mean nothing: a reduction and a product of matrices leave them out.
+Operations of tensors and of tiles have the same rows: `tensor.add` and `tile.add` are `add`. Reductions and products of
+matrices leave out the elements outside of a tile's valid shape.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from . import movement
-from .arithmetic import Numbers, broadcast, round_to_integers, settle
+from .arithmetic import ArithmeticMode, Numbers, broadcast, round_to, round_to_integers
 from .ir import ElementType
-from .values import Array, Invocation, OperationError, Value, pad_with_poison, valid_part
+from .values import Array, Invocation, OperationError, Value, pad_with_poison, valid_mask, valid_part
 
 Tensor = torch.Tensor
 
@@ -40,7 +40,7 @@ Compute = Callable[[Invocation], Value]
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """A row of the table; see the module's docstring. None for `reads` means every operand."""
+    """A row of the table. See the module's docstring. None for `reads` means every operand."""
 
     compute: Compute
     reads: frozenset[int] | None = None
@@ -53,16 +53,43 @@ class Operation:
     writes_nothing: bool = False
     is_view: bool = False
 
-    def room(self, count: int) -> frozenset[int]:
-        """Which of `count` operands are `scratch`; -1 is the last."""
+    def scratch_operands(self, count: int) -> frozenset[int]:
+        """Return which of `count` operands are `scratch`. -1 is the last."""
         return frozenset(index % count for index in self.scratch if index < count and count)
+
+    def written_part(self, call: Invocation, shape: tuple[int, ...]) -> torch.Tensor:
+        """Return which elements an update writes, by a run on a target of zeros and sources of ones.
+
+        The part does not depend on any element, so the sources need no indices.
+        """
+        marks: list[Value] = []
+        for index, operand in enumerate(call.operands):
+            if isinstance(operand, Array):
+                value = int(index != self.updates)
+                marks.append(
+                    Array(Numbers(torch.full(operand.shape, value)), ElementType.INT32, operand.valid)
+                )
+            else:
+                marks.append(1 if isinstance(operand, float) else operand)
+        if call.name.endswith(".write"):
+            marks[2] = 1
+        attributes = {name: value for name, value in call.attributes.items() if name == "transpose"}
+        stated = ArithmeticMode.STATED
+        marked = self.compute(
+            replace(call, operands=tuple(marks), result=None, arithmetic=stated, attributes=attributes)
+        )
+        assert isinstance(marked, Array)
+        return (marked.numbers.centre != 0).reshape(shape)
 
 
 # Elementwise
 
 
 def _common_valid(*arrays: Array) -> tuple[int, ...]:
-    """An operation of several tiles computes what all of them have; an axis of length 1 is broadcast."""
+    """Return the shape that is valid in all arrays. An axis of length 1 is broadcast."""
+    first = arrays[0].valid
+    if all(array.valid == first == array.shape for array in arrays):
+        return first
     shape = broadcast(*(array.shape for array in arrays))
     valid = list(shape)
     for array in arrays:
@@ -74,7 +101,7 @@ def _common_valid(*arrays: Array) -> tuple[int, ...]:
 
 
 def _elementwise(function: Callable[..., Numbers], count: int, *, scratch: int | None = None) -> Operation:
-    """`count` operands, arrays or scalars, of which the first is an array."""
+    """Return the row of a function of `count` arrays or scalars. At least one operand is an array."""
 
     def compute(call: Invocation) -> Array:
         arrays = [operand for operand in call.operands[:count] if isinstance(operand, Array)]
@@ -105,7 +132,10 @@ def _ternary(function: Callable[[Numbers, Numbers, Numbers], Numbers]) -> Operat
 
 
 def _expansion(function: Callable[[Numbers, Numbers], Numbers], axis: int) -> Operation:
-    """A tile and a vector that is repeated along `axis`; the vector is read again for each row or column."""
+    """Return the row of a function of a tile and a vector that repeats along `axis`.
+
+    The vector is read again for each row or column.
+    """
 
     def compute(call: Invocation) -> Array:
         tile, vector = call.array(0), call.array(1)
@@ -117,7 +147,7 @@ def _expansion(function: Callable[[Numbers, Numbers], Numbers], axis: int) -> Op
 
 
 def _fit_vector(vector: Array, shape: tuple[int, ...], axis: int) -> Numbers:
-    """A vector is printed as [M, 1], [1, M] or [M, 8] (its first column counts)."""
+    """Return a vector in a shape that broadcasts. A dump prints it as [M, 1], [1, M], or [M, 8] (first column)."""
     length = shape[axis - 1] if axis == -1 and len(shape) > 1 else shape[len(shape) - 1]
     if vector.shape[axis] == 1:
         return vector.numbers
@@ -128,7 +158,7 @@ def _fit_vector(vector: Array, shape: tuple[int, ...], axis: int) -> Numbers:
 
 
 def _repeat(axis: int) -> Operation:
-    """`row_expand` and `col_expand`: the first operand gives a shape alone."""
+    """Return the row of `row_expand` or `col_expand`. The first operand only gives a shape."""
 
     def compute(call: Invocation) -> Array:
         target, vector = call.array(0), call.array(1)
@@ -159,7 +189,7 @@ def _relu(x: Numbers) -> Numbers:
     return x.maximum(x.rearrange(torch.zeros_like))
 
 
-def _leaky(x: Numbers, slope: Numbers) -> Numbers:
+def _leaky_relu(x: Numbers, slope: Numbers) -> Numbers:
     zero = Numbers(torch.zeros_like(x.centre), None if x.radius is None else torch.zeros_like(x.radius))
     return x.compare(zero, torch.gt).choose(x, x * slope)
 
@@ -202,13 +232,13 @@ def _shift_right(x: Tensor, count: Tensor) -> Tensor:
     return x >> count.clamp(0, 63)
 
 
-def _part(function: Callable[[Numbers, Numbers], Numbers]) -> Operation:
-    """Where one of two tiles has no valid element, the other's is the result."""
+def _partial(function: Callable[[Numbers, Numbers], Numbers]) -> Operation:
+    """Return the row of a function of two tiles. Where only one has a valid element, it is the result."""
 
     def compute(call: Invocation) -> Array:
         one, other = call.array(0), call.array(1)
         both = function(one.numbers, other.numbers)
-        here, there = _validity(one), _validity(other)
+        here, there = valid_mask(one), valid_mask(other)
 
         def select(combined: Tensor, left: Tensor, right: Tensor) -> Tensor:
             return torch.where(here & there, combined, torch.where(here, left, right))
@@ -223,18 +253,12 @@ def _part(function: Callable[[Numbers, Numbers], Numbers]) -> Operation:
     return Operation(compute=compute, in_place=frozenset({0, 1}))
 
 
-def _validity(array: Array) -> Tensor:
-    mask = torch.zeros(array.shape, dtype=torch.bool)
-    mask[tuple(slice(0, length) for length in array.valid)] = True
-    return mask
-
-
 _COMPARISONS = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
 """The comparisons stand in the order of the chip's own numbers for them."""
 
 
 def _compare(call: Invocation) -> Array:
-    """The mask is kept one element for each comparison, whatever the type that the chip packs it to."""
+    """Compare element by element. The mask is not packed as on the chip."""
     one = call.array(0)
     function = _COMPARISONS[call.number("cmp_type", call.number("cmp_mode")) % len(_COMPARISONS)]
     numbers = one.numbers.compare(call.numbers(1, one), function)
@@ -258,7 +282,7 @@ def _select_by_mode(call: Invocation) -> Array:
 
 
 _DIRECTED_MODES = ("floor", "ceil", "trunc")
-"""In these rounding modes a cast to the same type rounds to whole numbers. The others change nothing then."""
+"""In these rounding modes, a cast to the same type rounds to whole numbers. In others it changes nothing."""
 
 
 def _cast(call: Invocation) -> Array:
@@ -267,17 +291,16 @@ def _cast(call: Invocation) -> Array:
     dtype = call.result_dtype(source.dtype)
     numbers = source.numbers
     if dtype is source.dtype:
-        # To the type that it has, a cast rounds to whole numbers in the directed modes, and is nothing in the others.
         numbers = round_to_integers(numbers, mode) if dtype.is_float and mode in _DIRECTED_MODES else numbers
         return Array(numbers, dtype, source.valid)
-    return Array(settle(numbers, dtype, call.arithmetic, mode), dtype, source.valid)
+    return Array(round_to(numbers, dtype, call.arithmetic, mode), dtype, source.valid)
 
 
 # Reductions
 
 
 def _reduction(function: Callable[[Numbers, int], Numbers], axis: int | None) -> Operation:
-    """Along the last axis, the one before it, or the one that the call names."""
+    """Return the row of a reduction along an axis. If `axis` is None, the call names it."""
 
     def compute(call: Invocation) -> Array:
         source = call.array(0)
@@ -313,8 +336,10 @@ def _position(sign: int) -> Callable[[Numbers, int], Numbers]:
 # Products of matrices
 
 
-def _product(call: Invocation, left: int, right: int) -> tuple[Numbers, tuple[int, ...], tuple[int, ...]]:
-    """The product of two operands, where both are valid; its shape, and its valid shape."""
+def _multiply_matrices(
+    call: Invocation, left: int, right: int
+) -> tuple[Numbers, tuple[int, ...], tuple[int, ...]]:
+    """Return the product of the valid parts of two operands, its shape, and its valid shape."""
     one, other = call.array(left), call.array(right)
     mine, theirs = one.numbers, other.numbers
     my_valid, their_valid = one.valid, other.valid
@@ -338,32 +363,28 @@ def _product(call: Invocation, left: int, right: int) -> tuple[Numbers, tuple[in
 
 
 def _accumulator_dtype(call: Invocation, operand: Array) -> ElementType:
-    return call.result_dtype(
-        operand.dtype
-        if call.name.startswith("tensor.")
-        else ElementType.FP32
-        if operand.dtype.is_float
-        else ElementType.INT32
-    )
+    if call.name.startswith("tensor."):
+        return call.result_dtype(operand.dtype)
+    return call.result_dtype(ElementType.FP32 if operand.dtype.is_float else ElementType.INT32)
 
 
 def _matmul(call: Invocation) -> Array:
-    numbers, shape, valid = _product(call, 0, 1)
+    numbers, shape, valid = _multiply_matrices(call, 0, 1)
     dtype = _accumulator_dtype(call, call.array(0))
     if len(call.operands) > 2 and call.name.endswith("_bias"):
         bias = call.numbers(2)
         numbers = numbers + bias.rearrange(lambda each: each[..., : numbers.shape[-1]])
-    numbers = settle(numbers, dtype, call.arithmetic)
+    numbers = round_to(numbers, dtype, call.arithmetic)
     return Array(pad_with_poison(numbers, shape, dtype, call.arithmetic), dtype, valid)
 
 
 def _matmul_accumulate(call: Invocation) -> Array:
     accumulator = call.array(0)
-    numbers, shape, valid = _product(call, 1, 2)
+    numbers, shape, valid = _multiply_matrices(call, 1, 2)
     window = tuple(slice(0, length) for length in numbers.shape)
     total = accumulator.numbers.rearrange(lambda each: each[window]) + numbers
     dtype = call.result_dtype(accumulator.dtype)
-    total = settle(total, dtype, call.arithmetic)
+    total = round_to(total, dtype, call.arithmetic)
     return Array(pad_with_poison(total, shape, dtype, call.arithmetic), dtype, valid)
 
 
@@ -405,8 +426,8 @@ _ELEMENTWISE: Mapping[str, Operation] = {
     "sin": _unary(lambda x: x.lipschitz(torch.sin)),
     "cos": _unary(lambda x: x.lipschitz(torch.cos)),
     "not": _unary(_integers(torch.bitwise_not)),
-    "lrelu": _binary(_leaky),
-    "prelu": _binary(_leaky, scratch=2),
+    "lrelu": _binary(_leaky_relu),
+    "prelu": _binary(_leaky_relu, scratch=2),
     "addc": _ternary(lambda x, y, z: x + y + z),
     "subc": _ternary(lambda x, y, z: x - y - z),
     "addsc": _ternary(lambda x, y, z: x + y + z),
@@ -424,15 +445,14 @@ _ELEMENTWISE: Mapping[str, Operation] = {
     "col_expand": _repeat(-2),
 }
 
-_APART = ("ands", "ors", "xor", "xors", "recip")
-"""The instruction set excludes a result of these on an operand, though they go element by element. They write it
-before they have read all."""
+_NEVER_IN_PLACE = ("ands", "ors", "xor", "xors", "recip")
+"""These operations write the result before they have read all operands, although they go element by element."""
 
 _EXPANSIONS: Mapping[str, Callable[[Numbers, Numbers], Numbers]] = {
     **_ARITHMETIC,
     "expdif": lambda x, y: (x - y).monotonic(torch.exp),
 }
-"""These operations take a tile and a vector that is repeated along rows or columns."""
+"""These operations take a tile and a vector that repeats along rows or columns."""
 
 _REDUCTIONS: Mapping[str, Callable[[Numbers, int], Numbers]] = {
     "sum": Numbers.sum,
@@ -455,7 +475,7 @@ _MOVEMENT: Mapping[str, Operation] = {
     "slice": Operation(compute=movement.slice_part, is_view=True),
     "transpose": Operation(compute=movement.transpose, reads=_FIRST, scratch=frozenset({3})),
     "extract": Operation(compute=movement.extract),
-    "move": Operation(compute=movement.move, in_place=_FIRST),
+    "move": Operation(compute=movement.copy, in_place=_FIRST),
     "concat": Operation(compute=movement.concatenate, by_rows=frozenset({0, 1})),
     "assemble": Operation(
         compute=movement.assemble, in_place=_FIRST, updates=0, writes_part=True, reads=frozenset({1})
@@ -494,17 +514,17 @@ def _table() -> dict[str, Operation]:
     for name, function in _BINARY.items():
         table[name] = table[f"{name}s"] = _binary(function)
     table["xor"] = table["xors"] = _binary(_integers(torch.bitwise_xor), scratch=2)
-    for name in _APART:
+    for name in _NEVER_IN_PLACE:
         table[name] = replace(table[name], in_place=frozenset())
     for name, function in _EXPANSIONS.items():
         table[f"row_expand_{name}"] = _expansion(function, -1)
         table[f"col_expand_{name}"] = _expansion(function, -2)
     for name in ("add", "mul", "max", "min"):
-        table[f"part_{name}"] = _part(_EXPANSIONS[name])
+        table[f"part_{name}"] = _partial(_EXPANSIONS[name])
     for name, reduce in _REDUCTIONS.items():
         table[f"row_{name}"] = _reduction(reduce, -1)
         column = _reduction(reduce, -2)
-        # The result begins as the first row, and takes up each row after it.
+        # The result begins as the first row, and each further row is reduced into it.
         table[f"col_{name}"] = column if name.startswith("arg") else replace(column, by_rows=_FIRST)
         table[f"reduce_{name}"] = _reduction(reduce, None)
     product = Operation(compute=_matmul)
@@ -528,11 +548,11 @@ NO_EFFECT = frozenset(
         "task_invalid", "task_is_valid", "alloc",
     }
 )  # fmt: skip
-"""These operations order others, or reserve room, and compute nothing."""
+"""These operations order others, or reserve memory, and compute nothing."""
 
 
 def find_operation(name: str, operands: Sequence[Value]) -> Operation:
-    """The row of an operation by its full name."""
+    """Return the row of an operation by its full name."""
     area, _, short = name.rpartition(".")
     if (
         area == "tile"

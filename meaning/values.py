@@ -8,10 +8,13 @@ vector function, which run at once and hand tiles over by pipes: first pushed, f
 on two lanes. Then a pipe carries a half of each tile to each lane, or puts the lanes' halves together: upper and lower
 rows (split 1), left and right columns (split 2).
 
-A `Finding` is a tile whose bytes are not what an operation needs, as `memory` finds it."""
+A `Finding` is a tile whose bytes are not what an operation needs, as `memory` finds it. An `IrNote` is no fault of
+a pass, and may explain a wrong run all the same, as `ladder` finds it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +22,7 @@ from enum import Enum
 
 import torch
 
-from .arithmetic import ArithmeticMode, Numbers, fill, poison, settle
+from .arithmetic import ArithmeticMode, Numbers, fill, poison, round_to
 from .ir import Constant, DumpLine, ElementType, Function, LanguageConstant, MemorySpace
 
 
@@ -27,8 +30,11 @@ class OperationError(Exception):
     """An operation cannot be computed: unknown, or its operands do not fit."""
 
 
-class ShapeError(OperationError):
-    """The shapes that a statement names contradict one another: the dump is wrong, whatever its elements are."""
+class WrongDumpError(OperationError):
+    """A statement names shapes that contradict one another, or an element outside of its tensor.
+
+    The dump is wrong, whatever its elements are.
+    """
 
 
 @dataclass(eq=False)
@@ -99,7 +105,7 @@ class Invocation:
             dtype = like.dtype if like is not None else ElementType.FP32
             if isinstance(operand, float) and not dtype.is_float:
                 dtype = ElementType.FP32
-            return settle(
+            return round_to(
                 fill((), float(operand) if dtype.is_float else int(operand), dtype, self.arithmetic),
                 dtype,
                 self.arithmetic,
@@ -151,8 +157,8 @@ class Invocation:
     ) -> Array:
         """A result: rounded to its stated type, in its stated shape."""
         dtype = self.result_dtype(like.dtype)
-        settled = settle(numbers, dtype, self.arithmetic, mode)
-        return Array(settled, dtype, tuple(valid) if valid is not None else numbers.shape)
+        rounded = round_to(numbers, dtype, self.arithmetic, mode)
+        return Array(rounded, dtype, tuple(valid) if valid is not None else numbers.shape)
 
 
 def require_integers(value: Value, what: str) -> tuple[int, ...]:
@@ -177,6 +183,13 @@ def valid_part(array: Array) -> Numbers:
     """The elements that mean something."""
     window = tuple(slice(0, length) for length in array.valid)
     return array.numbers.rearrange(lambda each: each[window])
+
+
+def valid_mask(array: Array) -> torch.Tensor:
+    """Return which elements mean something."""
+    mask = torch.zeros(array.shape, dtype=torch.bool)
+    mask[tuple(slice(0, length) for length in array.valid)] = True
+    return mask
 
 
 def pad_with_poison(
@@ -268,12 +281,12 @@ def cast_scalar(value: Value, dtype: ElementType) -> Value:
         raise OperationError(f"expected a number to cast, found {type(value).__name__}")
     if dtype.is_float:
         return float(
-            settle(
+            round_to(
                 Numbers(torch.tensor(float(value), dtype=torch.float64)), dtype, ArithmeticMode.STATED
             ).centre
         )
     return int(
-        settle(
+        round_to(
             Numbers(torch.tensor(int(value) if abs(value) < 2**63 else 0)), dtype, ArithmeticMode.STATED
         ).centre
     )
@@ -469,3 +482,68 @@ class Finding:
             case FindingKind.IN_RESERVED:
                 text = f"{self.tile} lies in bytes that are reserved for a pipe"
         return f"{self.place}: {text} ({where})"
+
+
+# What may explain a wrong run of a right IR
+
+
+@dataclass(frozen=True, kw_only=True)
+class CastChain:
+    """One cast that a pass made two of. Up to the magnitude `exact_up_to` both together give what the one gave."""
+
+    pass_name: str
+    place: DumpLine
+    variable: str
+    types: tuple[ElementType, ElementType, ElementType]
+    exact_up_to: float
+
+    def describe(self) -> str:
+        """Return the fact in a sentence."""
+        source, middle, target = (each.label for each in self.types)
+        chain = f"{self.place}: {self.pass_name} casts {self.variable} from {source} to {target} by way of {middle}"
+        if self.exact_up_to == math.inf:
+            return f"{chain}, which gives the bits of one cast for every value"
+        if self.exact_up_to:
+            return f"{chain}, which gives the bits of one cast for magnitudes up to {self.exact_up_to:,.0f}"
+        return f"{chain}, which rounds a value twice that {middle} cannot hold"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartialReduction:
+    """The first operation that combines the elements of a tile which is valid in part, and was not padded.
+
+    `variable` is what it makes.
+    """
+
+    place: DumpLine
+    operation: str
+    variable: str
+    valid: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def describe(self) -> str:
+        """Return the fact in a sentence."""
+        return (
+            f"{self.place}: {self.operation} makes {self.variable} of a tile of which {list(self.valid)} of "
+            f"{list(self.shape)} are valid; no one wrote the rest, which takes part without a fillpad"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtomicSpread:
+    """Parts that are added to a tensor in no fixed order; legal orders differ by `spread` tolerances."""
+
+    place: DumpLine
+    output: str
+    parts: int
+    spread: float
+
+    def describe(self) -> str:
+        """Return the fact in a sentence."""
+        return (
+            f"{self.place}: {self.parts} parts are added to {self.output} in no fixed order; by design, legal orders "
+            f"differ by up to {self.spread:.2g} tolerances"
+        )
+
+
+IrNote = CastChain | PartialReduction | AtomicSpread

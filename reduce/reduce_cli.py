@@ -1,15 +1,11 @@
-"""The command line of `reduce`: its options and its output folder.
+"""The command line of `reduce`.
 
-The command parses the options into `ReduceOptions` and calls one function, which prints. The output folder holds the
-results and the page of the task graph. While a localization runs, it also holds `work/` with logs and dumps.
+The command parses the options into `ReduceOptions` and calls one function, which prints.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +26,7 @@ from ..runner.cli_options import (
     STACK,
     Completion,
     ConfiguredCommand,
+    DurationType,
     NumberType,
     OptionGroup,
     PathType,
@@ -37,9 +34,6 @@ from ..runner.cli_options import (
     option,
     version_option,
 )
-from ..runner.errors import UsageError
-from ..runner.localization import DIVERGENCE, TASK_GRAPH, Divergence
-from ..store.durable_files import IGNORE, is_writable, make_ignored_folder, nearest_existing
 
 _PATH = PathType()
 _TOLERANCE = NumberType(min=0)
@@ -64,8 +58,8 @@ class ReduceOptions:
             group=OptionGroup.QUESTION,
             metavar="NAME",
             shell_complete=Completion(_reducible_bisections),
-            help="In place of FAILING_BUILD, take the culprit's build of this bisection, beside that of its parent, "
-            "with the frozen data, the stack and the interpreters that they ran with.",
+            help="In place of FAILING_BUILD, reduce the culprit's build of this bisection, with its parent's as the "
+            "reference, on the recorded data, stack and interpreters.",
         ),
     ]
     localize_only: Annotated[
@@ -83,8 +77,8 @@ class ReduceOptions:
             "--footprints",
             group=OptionGroup.QUESTION,
             is_flag=True,
-            help="Without any reference, run the build's tasks alone in poisoned and guarded buffers, and name those "
-            "that write or read what they were not declared to.",
+            help="Without any reference, run each task by itself in poisoned, guarded buffers and report undeclared "
+            "reads and writes.",
         ),
     ]
     reference: Annotated[
@@ -136,8 +130,8 @@ class ReduceOptions:
             group=OptionGroup.STACK,
             metavar="FILE",
             type=_PATH,
-            help="Run the failing build with this interpreter, which has its stack; the default is the one that runs "
-            "this command.",
+            help="Run the failing build with this interpreter, in which the build's stack is installed; the default "
+            "is the one that runs this command.",
         ),
     ]
     reference_stack: Annotated[
@@ -178,7 +172,7 @@ class ReduceOptions:
             group=OptionGroup.QUESTION,
             metavar="R",
             type=_TOLERANCE,
-            help="The case's own relative tolerance, by which its outputs are judged.",
+            help="Judge the outputs by this relative tolerance; the default is the case's own, where it is known.",
         ),
     ]
     atol: Annotated[
@@ -188,7 +182,7 @@ class ReduceOptions:
             group=OptionGroup.QUESTION,
             metavar="A",
             type=_TOLERANCE,
-            help="The case's own absolute tolerance, by which its outputs are judged.",
+            help="Judge the outputs by this absolute tolerance; the default is the case's own, where it is known.",
         ),
     ]
     timeout: Annotated[
@@ -196,9 +190,9 @@ class ReduceOptions:
         option(
             "--timeout",
             group=OptionGroup.RESOURCES,
-            metavar="SECONDS",
-            type=NumberType(min=0, min_open=True),
-            help="Stop a run after this many seconds; the default is 600, or the bisection's own limit.",
+            metavar="TIME",
+            type=DurationType(),
+            help="Stop a run after this time, such as 5m; the default is 10m, or the bisection's own limit.",
         ),
     ]
     jobs: Annotated[int, jobs_option(default=2)]
@@ -210,9 +204,9 @@ class ReduceOptions:
             group=OptionGroup.SEARCH,
             metavar="SCRIPT",
             type=_PATH,
-            help="Have this script judge candidates in place of the failure that was seen. It is run in the "
-            "candidate's folder, a build directory (./run.sh runs it; ../passing is its twin), and exits with 0 "
-            "interesting, 1 not, 125 cannot tell, 101 keep a copy but go on.",
+            help="Have this script judge candidates in place of the failure that was seen. Exit 0: interesting; 1: "
+            "not; 125: undecided; 101: not, but save a copy. The current folder is the candidate; ./run.sh runs it; "
+            "../passing is the same candidate cut from the good build, if there is one.",
         ),
     ]
     resume: Annotated[
@@ -245,27 +239,27 @@ class ReduceOptions:
             "--verbose",
             group=OptionGroup.OUTPUT,
             is_flag=True,
-            help="Print all that was found, not the first of each kind; of a reduction, what it is made of too.",
+            help="Print every finding, not only the first of each kind; for a reduction also list its contents.",
         ),
     ]
     as_json: Annotated[bool, JSON]
 
     @property
-    def references(self) -> int:
+    def reference_count(self) -> int:
         """Return how many options name something to compare with. At most one may."""
         named = (self.reference, self.against_schedule, self.reference_data, self.bisection)
-        return sum(option is not None for option in named)
+        return sum(value is not None for value in named)
 
     @property
     def has_reference_run(self) -> bool:
         """Return whether a second run tells what is right: of another build, or of the same one under other
         conditions."""
-        return self.references > 0 and self.reference_data is None
+        return self.reference_count > 0 and self.reference_data is None
 
     @property
-    def bisection_conflicts(self) -> tuple[str, ...]:
+    def options_set_by_bisection(self) -> tuple[str, ...]:
         """Return the options that were given although the bisection determines them."""
-        said = {
+        given = {
             "FAILING_BUILD": self.failing_build,
             "--reference": self.reference,
             "--reference-data": self.reference_data,
@@ -279,7 +273,7 @@ class ReduceOptions:
             "--platform": self.platform,
             "--golden-data": self.golden_data,
         }
-        return tuple(name for name, value in said.items() if value is not None)
+        return tuple(name for name, value in given.items() if value is not None)
 
     @property
     def has_tolerance(self) -> bool:
@@ -294,87 +288,14 @@ def main(options: ReduceOptions) -> None:
     """Shrink FAILING_BUILD to the fewest tasks and kernels that still fail where a good build passes. With
     --localize-only, find what makes it fail: the change, the task and kernel, and the tensor that shows it.
 
-    A smaller build counts only if it fails as the whole does, and the same tasks of the good build pass. It must be
-    wrong in a tensor that was wrong before, by as much within a factor of 100. It must be so in kernels that make the
-    whole good build fail so, too. A crash, stall or compile error must be the same. Without a good build, the golden
-    data alone judge it. No task's result can be replaced then, and what the failing outputs are made of stays. The
-    builds are copied, run again on frozen data, and never changed. In place of a build directory, the script of a scene
-    test is taken, and written as one beside the output folder. Exit code: 0 found, 1 error, 2 usage, 3 the case passes,
-    or nothing differs, 6 stopped by its budget, 130 interrupted.
+    A smaller build counts only if it fails as the whole does, and the same tasks of the good build pass. The same
+    tensor must be wrong, with an error within a factor of 100 of the original. The kernels that are kept must also
+    break the whole good build when put into it. A crash, stall or compile error must be the same. Without a good build,
+    the golden data alone judge it. No task's result can be replaced then, and what the failing outputs are made of
+    stays. The builds are copied, run again on frozen data, and never changed. In place of a build directory, the script
+    of a scene test is taken, and written as one beside the output folder. Exit code: 0 found, 1 error, 2 usage, 3 the
+    case passes, or nothing differs, 6 stopped by its budget, 130 interrupted.
     """
     from .reduce_command import reduce
 
     sys.exit(reduce(options))
-
-
-_WORK = "work"
-MARK = "reduce-of"
-"""This file in the output folder says which reduction the folder belongs to."""
-
-
-@contextmanager
-def work_folder(work: Path) -> Generator[None]:
-    """Remove the folder at the end. It stays after an error that left a log in it, because the message may name the
-    log."""
-    failed = False
-    try:
-        yield
-    except Exception:
-        failed = True
-        raise
-    finally:
-        if not failed or next(work.rglob("*.log.gz"), None) is None:
-            shutil.rmtree(work, ignore_errors=True)
-            _remove_unused(work.parent)
-
-
-def _remove_unused(output: Path) -> None:
-    """Remove the folder if it holds nothing but the marks of its use, as after a reduction that never began."""
-    if {path.name for path in output.iterdir()} <= {MARK, IGNORE}:
-        shutil.rmtree(output)
-
-
-def check_output(output: Path) -> None:
-    """Check that a folder for results can be made. Call this before anything is built or run for them.
-
-    Raises:
-        UsageError: the place cannot be written.
-    """
-    there = nearest_existing(output.absolute())
-    if not is_writable(there):
-        raise UsageError(
-            f"-o {output}: expected a place for the results, found {there}, which is no folder that can be written; "
-            "name another one"
-        )
-
-
-@dataclass(frozen=True)
-class OutputFolder:
-    """A folder that may hold the results of an earlier localization."""
-
-    path: Path
-
-    @contextmanager
-    def open(self, *, apart_from: Sequence[Path]) -> Generator[Path]:
-        """An empty work folder below it. `work_folder` removes the folder at the end of the block.
-
-        Raises:
-            UsageError: the work folder would lie in one of the `apart_from` folders, or around it.
-        """
-        for other in apart_from:
-            inside = self.path.resolve().is_relative_to(other.resolve())
-            if inside or other.resolve().is_relative_to(self.path.resolve() / _WORK):
-                raise UsageError(f"-o {self.path}: expected a folder outside of {other}")
-        work = self.path / _WORK
-        shutil.rmtree(work, ignore_errors=True)
-        make_ignored_folder(self.path)
-        work.mkdir()
-        with work_folder(work):
-            yield work
-
-    def write(self, document: Divergence, page: str | None) -> None:
-        """Write the document, and the page of the task graph where one was recorded."""
-        if page is not None:
-            (self.path / TASK_GRAPH).write_text(page, encoding="utf-8")
-        text = document.model_dump_json(indent=2, by_alias=True)
-        (self.path / DIVERGENCE).write_text(f"{text}\n", encoding="utf-8")

@@ -21,14 +21,21 @@ from rich.console import Console
 from ..runner.build_output.directory import BuildDirectory, KernelConfig
 from ..runner.build_output.files import BuildOutputError
 from ..runner.case.case import load_frozen
+from ..runner.cli_options import break_line, print_error, print_json_error
 from ..runner.compare.diff_report import SummaryLines
 from ..runner.compare.statistics import Tolerance
 from ..runner.errors import UsageError, UserError
-from ..runner.localization import DIVERGENCE, Divergence, read_divergence
-from ..runner.localization_job import FOOTPRINTS, LocalizationJob, SceneCase, read_compared_builds
+from ..runner.localization import DIVERGENCE, TASK_GRAPH, Divergence, read_divergence
+from ..runner.localization_job import (
+    FOOTPRINTS,
+    LocalizationJob,
+    OutputFolder,
+    SceneCase,
+    check_output,
+    read_compared_builds,
+)
 from ..runner.probe.probe import Prober
 from ..runner.process.entry import INTERRUPTED
-from ..runner.process.fork_servers import ForkServers
 from ..runner.process.signals import OutOfTimeInterrupt, interruptible_work, outlive_readers, time_limit
 from ..runner.releases import add_releases
 from ..runner.settings import load_stack, read_overrides
@@ -36,15 +43,21 @@ from ..runner.workspace.content import StackContent
 from ..runner.workspace.home import user_home
 from ..runner.workspace.slot import Workspace
 from ..store.durable_files import DocumentError, make_ignored_folder, read_document
-from ..store.vocabulary import plural
-from .localize.causes import LocalizationRequest
+from ..store.vocabulary import one_line, plural
 from .localize.footprints import FootprintRequest, footprints, print_footprints
 from .localize.investigate import localize
-from .localize.localization_text import print_summary
-from .localize.reference import GoldenOutputs, GoodBuild, RecordedValues, Reference, SameBuild
-from .reduce_cli import OutputFolder, ReduceOptions, check_output
+from .localize.localization_text import headline, print_summary
+from .localize.reference import (
+    GoldenOutputs,
+    GoodBuild,
+    LocalizationRequest,
+    RecordedValues,
+    Reference,
+    SameBuild,
+)
+from .reduce_cli import ReduceOptions
 from .replay.replay import FailedRunError, RunnableBuild
-from .replay.toolchain import Toolchain
+from .replay.toolchain import ForkServers, Toolchain
 from .scene import (
     CheckChangedError,
     DumpedRun,
@@ -54,7 +67,7 @@ from .scene import (
     export_scene_builds,
     open_build_directory,
 )
-from .shrink.oracle import SCRIPT_CONTRACT, Script
+from .shrink.oracle import SCRIPT_CONTRACT, resolve_script
 from .shrink.reproducer import ReductionResult
 from .shrink.result import ShrinkRequest, check_unused, shrink
 
@@ -72,7 +85,8 @@ def reduce(options: ReduceOptions) -> int:
     progress = Console(stderr=True, quiet=options.quiet)
 
     def say(text: str) -> None:
-        progress.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
+        lines = break_line(text, progress, indent=2)
+        progress.print("\n".join(lines), style="dim", markup=False, highlight=False, soft_wrap=True)
 
     begun = time.monotonic()
     try:
@@ -92,24 +106,25 @@ def reduce(options: ReduceOptions) -> int:
                     options = replace(options, budget=left)
                 return _shrink(options, builds, say)
     except UserError as error:
-        print(f"error: {error}{_interpreter_hint(error, options)}", file=sys.stderr)
-        return error.exit_code
+        message = f"{error}{_interpreter_hint(error, options)}"
+        return print_error(message, error.exit_code, as_json=options.as_json)
     except (BuildOutputError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return ERROR
+        return print_error(str(error), ERROR, as_json=options.as_json)
     except OutOfTimeInterrupt:
-        print(
-            "the budget was spent before anything was found; the same command with a larger one begins anew",
-            file=sys.stderr,
+        message = (
+            "the budget was spent before anything was found; the same command with a larger one begins anew"
         )
-        return STOPPED
+        return print_error(message, STOPPED, as_json=options.as_json)
     except KeyboardInterrupt:
         how = (
             "begins anew"
             if options.localize_only or options.footprints
             else "with --resume goes on and repeats no test"
         )
-        print(f"interrupted; the same command {how}", file=sys.stderr)
+        message = f"interrupted; the same command {how}"
+        print(message, file=sys.stderr)
+        if options.as_json:
+            print_json_error(message, INTERRUPTED)
         return INTERRUPTED
 
 
@@ -123,7 +138,7 @@ def _check(options: ReduceOptions) -> None:
     if not (options.localize_only or options.footprints):
         check_unused(options.output, resume=options.resume)
     if options.interesting is not None:
-        Script.resolve_path(options.interesting)
+        resolve_script(options.interesting)
 
 
 def _interpreter_hint(error: UserError, options: ReduceOptions) -> str:
@@ -199,9 +214,13 @@ def _reference(options: ReduceOptions, builds: OpenedBuilds) -> Reference:
 def _print_divergence(divergence: Divergence, options: ReduceOptions) -> int:
     if options.as_json:
         print(divergence.model_dump_json(indent=2, by_alias=True))
+    elif options.quiet:
+        print(f"{one_line(headline(divergence))}; see {options.output / DIVERGENCE}")
     else:
         print_summary(divergence, _lines(options))
-        print(options.output / DIVERGENCE)
+        for file in (DIVERGENCE, TASK_GRAPH):
+            if (options.output / file).is_file():
+                print(options.output / file)
     return FOUND if divergence.has_findings else NOTHING_DIVERGES
 
 
@@ -234,7 +253,8 @@ def _print_reduction(result: ReductionResult, output: Path, options: ReduceOptio
         print(result.model_dump_json(indent=2, by_alias=True))
         return
     missing = f"; not submitted: {', '.join(result.missing_tasks)}" if result.missing_tasks else ""
-    print(f"tasks {result.tasks.before} -> {result.tasks.after}: {', '.join(result.kept_tasks)}{missing}")
+    kept = ", ".join("task {} ({})".format(*task.split(": ", 1)) for task in result.kept_tasks)
+    print(f"tasks {result.tasks.before} -> {result.tasks.after}, left: {kept}{missing}")
     print(
         f"kernels {result.kernels.before} -> {result.kernels.after}, bytes {result.bytes.before} -> "
         f"{result.bytes.after}"
@@ -251,7 +271,7 @@ def _print_reduction(result: ReductionResult, output: Path, options: ReduceOptio
 def _script(options: ReduceOptions) -> Path | None:
     """The script that recognizes the failure. None where the failure that was seen is looked for."""
     if options.interesting is not None:
-        return Script.resolve_path(options.interesting)
+        return resolve_script(options.interesting)
     if not options.has_reference_run and not options.has_tolerance:
         raise UsageError(
             "without --reference the golden data alone judge: expected the case's own --rtol and --atol"
@@ -269,8 +289,7 @@ def main(file: Path) -> int:
         with ForkServers(on_refusal=_say) as servers:
             return _run(job, servers)
     except (UserError, DocumentError, BuildOutputError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return ERROR
+        return print_error(str(error), ERROR, as_json=False)
 
 
 def _run(job: LocalizationJob, servers: ForkServers) -> int:
@@ -325,7 +344,7 @@ def _add_dumped_tensors(
         return
     only = 1 if len(found.causes) == 1 else None
     tensors = tuple(each.model_copy(update={"cause": only}) for each in dumped.first_divergent)
-    _write_divergence(job, found.model_copy(update={"first_divergent": tensors}))
+    OutputFolder(job.output).replace_document(found.model_copy(update={"first_divergent": tensors}))
 
 
 def _compare_builds(
@@ -380,7 +399,7 @@ def _dump_and_compare(
     known."""
     runs: list[DumpedRun] = []
     sides = (job.failing, failing, "failing"), (job.reference, reference, "reference")
-    with OutputFolder(job.output).open(apart_from=()) as work:
+    with OutputFolder(job.output).make_work_folder(apart_from=()) as work:
         for (side, toolchain, role), config in zip(sides, configs, strict=True):
             _say(f"localizing: dumping all arguments of the {role} scene test's tasks")
             own = SceneTestRun(
@@ -506,10 +525,14 @@ def require_failing_build(options: ReduceOptions) -> Path:
     """The build that was named.
 
     Raises:
-        UsageError: none was named.
+        UsageError: none was named, or it is no folder.
     """
     if options.failing_build is None:
         raise UsageError("expected FAILING_BUILD, or --bisection NAME, found neither")
+    if not options.failing_build.is_dir():
+        raise UsageError(
+            f"{options.failing_build}: expected the directory of a failing build, found none; check the path"
+        )
     return options.failing_build
 
 
@@ -518,7 +541,7 @@ def _require_stack(options: ReduceOptions) -> str:
     require_failing_build(options)
     if options.stack is None:
         raise UsageError("expected --stack with a stack file, or the name of one")
-    if options.references > 1:
+    if options.reference_count > 1:
         raise UsageError(
             "expected one reference: --reference with a good build, or --against-schedule with a schedule of the "
             "stack file, or --reference-data with recorded values"
@@ -537,10 +560,10 @@ def _open_bisection_builds(
     options: ReduceOptions, name: str, servers: ForkServers, say: Say
 ) -> Generator[OpenedBuilds]:
     """Open the culprit's build and its parent's, each in a slot with the toolchain of its own commit."""
-    if options.bisection_conflicts:
+    if options.options_set_by_bisection:
         raise UsageError(
             f"--bisection {name}: expected nothing beside it that the bisection says, found "
-            f"{', '.join(options.bisection_conflicts)}"
+            f"{', '.join(options.options_set_by_bisection)}"
         )
     home = user_home()
     compared = read_compared_builds(name, home)

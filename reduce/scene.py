@@ -1,12 +1,12 @@
 """Converts between scene tests and build directories, and runs the script of a scene test.
 
 A case of a scene test can be written as a build directory, which can be localized and reduced. For a culprit and its
-parent this is done for both, with the data of the one that passes. In the other direction, `test_reduced.py` runs a
-build directory and its frozen data as a scene test of the runtime.
+parent, both are written, with the data of the one that passes. In the other direction, `test_reduced.py` runs a build
+directory and its frozen data as a scene test of the runtime.
 
-If no graph lists the tasks of a program, the script itself is run. It dumps all task arguments, before and after each
-task. The dumps of two runs are compared task by task. A difference begins at a task that was given the same in both
-runs and left something else. The order in which the tasks ran does not matter.
+If no graph lists the tasks of a program, the script itself runs. It dumps all task arguments, before and after each
+task. `compare_dumps` compares two such runs task by task. A difference begins at a task that has the same inputs in
+both runs and leaves other results. The order in which the tasks ran does not matter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import gzip
 import pprint
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +44,6 @@ from ..runner.build_output.orchestration import Orchestration, Usage
 from ..runner.case.case import options_in_help
 from ..runner.case.preflight import (
     EXPORT,
-    SEEDED,
     EntryArgument,
     EntryScalar,
     EntryTensor,
@@ -59,7 +57,7 @@ from ..runner.probe.probe import lease
 from ..runner.process.run import Command, FinishedCommand, execute
 from ..runner.stack import fill
 from ..runner.tensor import TensorView
-from ..store.durable_files import create_folder
+from ..store.durable_files import create_folder, remove_tree
 from .localize.document import best_pattern, tensor_statistics
 from .replay.replay import RunnableBuild, differs
 from .replay.toolchain import Toolchain
@@ -105,8 +103,7 @@ def open_build_directory(
     reuse: bool,
     on_progress: Callable[[str], None],
 ) -> Path:
-    """The build directory at `path`. Where `path` is a scene test's script instead, it is written as the new build
-    directory `folder`.
+    """Return the build directory at `path`. If `path` is the script of a scene test, write it to `folder` as one.
 
     The script runs under the toolchain's interpreter and draws its data from a fixed seed. `reuse` takes a folder that
     an earlier call wrote.
@@ -127,41 +124,41 @@ def open_build_directory(
     with create_folder(folder) as partial:
         _export(path, case, toolchain, partial)
         _complete(partial)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     return folder
 
 
 def _export(script: Path, case: str | None, toolchain: Toolchain, folder: Path) -> None:
-    """Let the scene test's script write itself as a build directory. Its data are numbered."""
-    chosen = ["--case", case] if case is not None else []
-    ran = subprocess.run(
-        [
-            *(str(toolchain.python), str(EXPORT), str(script.resolve()), "-p", toolchain.platform),
-            *("--output", str(folder), *chosen),
-        ],
+    """Let the scene test's script write itself as a build directory. Its data files have numbers as names."""
+    argv = [str(toolchain.python), str(EXPORT), str(script.resolve())]
+    argv += ["-p", toolchain.platform, "--output", str(folder)]
+    finished = subprocess.run(
+        argv if case is None else [*argv, "--case", case],
         env=toolchain.environment,
         capture_output=True,
         text=True,
         errors="replace",
     )
-    if ran.returncode:
-        said = [line for line in ran.stderr.splitlines() if line.strip()]
+    if finished.returncode:
+        errors = [line for line in finished.stderr.splitlines() if line.strip()]
         raise UserError(
-            said[-1] if said else f"{script}: expected a scene test, found exit code {ran.returncode}"
+            errors[-1]
+            if errors
+            else f"{script}: expected a scene test, found exit code {finished.returncode}"
         )
 
 
 def _complete(folder: Path) -> None:
     """Write the kernel list, and rename the numbered data files to the orchestration's argument names."""
-    described = folder / "scene.json"
-    scene = _Scene.model_validate_json(described.read_bytes())
+    description = folder / "scene.json"
+    scene = _Scene.model_validate_json(description.read_bytes())
     orchestration = Orchestration.open(
         Folder.open(folder, expected="a build directory"),
         scene.orchestration.source,
         entry_function=scene.orchestration.function_name,
     )
     (folder / KERNEL_CONFIG).write_text(_kernel_config(scene, orchestration), encoding="utf-8")
-    described.unlink()
+    description.unlink()
     for number, name in enumerate(argument_names(folder, orchestration)):
         for kind in ("in", "out"):
             file = folder / "data" / kind / f"{number}.pt"
@@ -206,19 +203,18 @@ def _signature(directions: Sequence[Direction]) -> str:
 
 
 def _full_signature(kernel: _Kernel, orchestration: Orchestration) -> list[Direction]:
-    """The kernel's signature, completed by its last tensors, which some signatures leave out. The runtime does not dump
-    tensors that the signature leaves out."""
-    added: list[list[Direction]] = [
+    """Return the kernel's signature with its last tensors, which some scripts omit. The runtime would not dump them."""
+    submits = [
         [_DIRECTIONS[argument.usage] for argument in submit.tensor_arguments]
         for submit in orchestration.submits
         if kernel.func_id in [submitted.func_id for submitted in submit.kernels]
     ]
-    added.sort(key=len)
-    return [*kernel.signature, *(added[-1][len(kernel.signature) :] if added else [])]
+    longest = sorted(submits, key=len)[-1] if submits else []
+    return [*kernel.signature, *longest[len(kernel.signature) :]]
 
 
 class CheckChangedError(UserError):
-    """The case expects other results for the same inputs. The case's own text changed, and no program did."""
+    """The case expects other results for the same inputs, so the case itself changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,28 +237,28 @@ def export_scene_builds(
     """Write both scripts below `folder`, each under its own toolchain and from the same seed.
 
     Raises:
-        YardstickMovedError: the inputs are the same, and what is expected of them is not.
-        UserError: one cannot be written as a build directory.
+        CheckChangedError: the inputs are the same, and the expected results differ.
+        UserError: a script cannot be written as a build directory.
         BuildOutputError: what was written cannot be read.
     """
-    written = [
+    paths = [
         open_build_directory(
             side.path, scene.failed, side.toolchain, folder / name, reuse=False, on_progress=on_progress
         )
         for name, side in (("failing", failing), ("reference", reference))
     ]
-    ours, theirs = (BuildDirectory.open(path).golden_data() for path in written)
+    ours, theirs = (BuildDirectory.open(path).golden_data() for path in paths)
     expected = _differing_tensors(ours.outputs, theirs.outputs)
     if expected and not _differing_tensors(ours.inputs, theirs.inputs):
         raise CheckChangedError(
             f"the yardstick moved: of the same inputs {scene.failed or failing.path.name} expects other results at the "
             f"culprit than at its parent ({', '.join(expected)})"
         )
-    return SceneBuilds(failing=written[0], reference=written[1], data=written[1] / "data")
+    return SceneBuilds(failing=paths[0], reference=paths[1], data=paths[1] / "data")
 
 
 def _differing_tensors(ours: TensorFolder, theirs: TensorFolder) -> list[str]:
-    """The names of tensors that are missing in one folder or differ between the two."""
+    """Return the names of tensors that are missing in one folder or differ between the two."""
     names = sorted({*ours.names, *theirs.names})
     return [
         name
@@ -280,8 +276,7 @@ _EXACT = Tolerance()
 
 @dataclass(frozen=True, kw_only=True)
 class DumpedRun:
-    """The dump of one run. `folder` is what the run left. `kernels` maps function ids to names. `config` is the kernel
-    list, where it could be written."""
+    """The dump of one run in `folder`. `kernels` maps function ids to names. `config` is the kernel list, if known."""
 
     folder: Path
     dump: ArgsDump
@@ -356,7 +351,7 @@ class _Pair:
 
     @cached_property
     def flaws(self) -> tuple[str, ...]:
-        """One text for each record that the dump does not hold completely."""
+        """Return a text for each record that the dump does not hold completely."""
         return tuple(
             f"{each.name}: {each.flaw.value}"
             for stage in (*self._stages[0], *self._stages[1])
@@ -365,8 +360,7 @@ class _Pair:
         )
 
     def submit_difference(self) -> str | None:
-        """The first difference in how the task is submitted: a scalar, or the place of a tensor. None if there is
-        none."""
+        """Return the first difference of a scalar or of a tensor's place. None if the tasks are submitted alike."""
         for index, ours in sorted(self.failing.records_before.items()):
             theirs = self.reference.records_before[index]
             if ours.kind is ArgumentKind.SCALAR:
@@ -381,12 +375,12 @@ class _Pair:
                 )
         return None
 
-    def wrong(self, stage: DumpStage, tolerance: Tolerance) -> tuple[int, ...]:
-        """The argument indices of tensors that differ at that stage."""
+    def differing_tensors(self, stage: DumpStage, tolerance: Tolerance) -> tuple[int, ...]:
+        """Return the argument indices of tensors that differ at that stage."""
         return tuple(index for index, ours, theirs in self.tensors(stage) if differs(ours, theirs, tolerance))
 
     def tensors(self, stage: DumpStage) -> Iterator[tuple[int, TensorView, TensorView]]:
-        """For each tensor its argument index, the failing run's tensor and the reference's."""
+        """Yield the argument index, the failing run's tensor and the reference's, for each tensor."""
         ours, theirs = self._stages[stage is DumpStage.AFTER_COMPLETION]
         for index, record in sorted(ours.items()):
             if record.kind is ArgumentKind.TENSOR:
@@ -406,8 +400,7 @@ class _Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class _Divergent:
-    """A task that leaves other values in the arguments `results`. `doubt` says how sure it is that the difference
-    begins there."""
+    """A task that leaves other values in the arguments `results`."""
 
     pair: _Pair
     results: tuple[int, ...]
@@ -423,10 +416,10 @@ class _Divergent:
 def compare_dumps(
     failing: DumpedRun, reference: DumpedRun, *, platform: str, tolerance: Tolerance | None
 ) -> Divergence:
-    """The tasks at which the failing run begins to differ.
+    """Return the tasks at which the failing run begins to differ.
 
-    `tolerance` is the case's own. Where all first differences are within it, they are rounding. Differences that exceed
-    it come first then.
+    `tolerance` is the case's own. If all first differences are within it, they are rounding. Then the first tasks with
+    larger differences are returned, if there are any.
 
     Raises:
         BuildOutputError: a payload cannot be read.
@@ -439,7 +432,7 @@ def compare_dumps(
     aligned = [pair for pair in pairs if pair.is_aligned]
     whole = [pair for pair in aligned if not pair.flaws]
     compared_ids = {pair.failing.task_id for pair in aligned}
-    first, used, rounding = _find_origins(whole, tolerance)
+    first, used, rounding = _separate_rounding(whole, tolerance)
     flaws = [flaw for pair in aligned for flaw in pair.flaws]
     more = [f"and {len(flaws) - _MAX_NOT_COMPARED} more"] if len(flaws) > _MAX_NOT_COMPARED else []
     return Divergence(
@@ -463,58 +456,57 @@ def compare_dumps(
     )
 
 
-def _find_origins(
+def _separate_rounding(
     pairs: Sequence[_Pair], tolerance: Tolerance | None
 ) -> tuple[Sequence[_Divergent], Tolerance, Sequence[_Divergent]]:
-    """The tasks at which the difference begins, the tolerance of that comparison, and the tasks that differ by rounding
-    alone."""
+    """Return the tasks at which the difference begins, the tolerance that shows it, and the tasks that round only."""
     exact = _origins(pairs, _EXACT)
-    if tolerance is None or any(each.pair.wrong(DumpStage.AFTER_COMPLETION, tolerance) for each in exact):
+    after = DumpStage.AFTER_COMPLETION
+    if tolerance is None or any(each.pair.differing_tensors(after, tolerance) for each in exact):
         return exact, _EXACT, ()
     beyond = _origins(pairs, tolerance)
     return (beyond, tolerance, exact) if beyond else (exact, _EXACT, ())
 
 
 def _origins(pairs: Sequence[_Pair], tolerance: Tolerance) -> Sequence[_Divergent]:
-    """The tasks that leave a difference which they were not given. If there are none, the first task of the least
-    doubt."""
+    """Return the tasks whose results differ although their inputs do not, or else the first task of least doubt."""
     divergent = [found for pair in pairs if (found := _divergent(pair, tolerance)) is not None]
-    beginning = [each for each in divergent if each.doubt == 0]
-    return beginning or sorted(divergent, key=lambda each: each.doubt)[:1]
+    sure = [each for each in divergent if each.doubt == 0]
+    return sure or sorted(divergent, key=lambda each: each.doubt)[:1]
 
 
 def _divergent(pair: _Pair, tolerance: Tolerance) -> _Divergent | None:
     """Return how the task diverges. None if it leaves the same values."""
-    results = pair.wrong(DumpStage.AFTER_COMPLETION, tolerance)
+    results = pair.differing_tensors(DumpStage.AFTER_COMPLETION, tolerance)
     if not results:
         return None
-    otherwise = pair.submit_difference()
-    if otherwise is not None:
+    difference = pair.submit_difference()
+    if difference is not None:
         return _Divergent(
-            pair=pair, results=results, doubt=0, reason=f"it is submitted otherwise: {otherwise}"
+            pair=pair, results=results, doubt=0, reason=f"it is submitted differently: {difference}"
         )
-    inputs = pair.wrong(DumpStage.BEFORE_DISPATCH, tolerance)
+    inputs = pair.differing_tensors(DumpStage.BEFORE_DISPATCH, tolerance)
     if not inputs:
         same = "the same" if tolerance == _EXACT else "the same within the case's tolerance"
         return _Divergent(
             pair=pair, results=results, doubt=0, reason=f"all that it was given is {same} in both runs"
         )
-    given = ", ".join(f"argument {index}" for index in inputs)
-    only_written = all(pair.failing.records_before[index].role is ArgumentRole.INOUT for index in inputs)
+    names = ", ".join(f"argument {index}" for index in inputs)
+    all_inout = all(pair.failing.records_before[index].role is ArgumentRole.INOUT for index in inputs)
     return _Divergent(
         pair=pair,
         results=results,
-        doubt=1 if only_written else 2,
-        reason=f"{given} is not the same before it runs, and no dumped task is seen to begin it: the case's own data, "
+        doubt=1 if all_inout else 2,
+        reason=f"{names} is not the same before it runs, and no dumped task is seen to begin it: the case's own data, "
         "memory that nobody cleared, a write outside of what a task declares, or an order may be why",
     )
 
 
 def _entries(divergent: _Divergent, tolerance: Tolerance) -> Iterator[FirstDivergent]:
-    """One entry for each tensor that the task left different."""
+    """Yield an entry for each result that differs."""
     pair, task = divergent.pair, divergent.pair.failing
     config = task.run.config
-    read = [theirs for _, _, theirs in pair.tensors(DumpStage.BEFORE_DISPATCH)]
+    inputs = [theirs for _, _, theirs in pair.tensors(DumpStage.BEFORE_DISPATCH)]
     for index, ours, theirs in pair.tensors(DumpStage.AFTER_COMPLETION):
         if index not in divergent.results:
             continue
@@ -528,7 +520,7 @@ def _entries(divergent: _Divergent, tolerance: Tolerance) -> Iterator[FirstDiver
             argument=index,
             task_class="introduced" if divergent.doubt == 0 else "unknown",
             reason=divergent.reason,
-            pattern=best_pattern(ours, theirs, tolerance, read),
+            pattern=best_pattern(ours, theirs, tolerance, inputs),
             statistics=tensor_statistics(ours, theirs, tolerance),
         )
 
@@ -544,7 +536,7 @@ _NOT_NAME_CHARACTER = re.compile(r"[^\w.-]")
 class SceneTestRun:
     """A run of a scene test's script in the slot of its commit.
 
-    `timeout` is in seconds. `folder` takes the logs. `config` is the kernel list, where it could be written.
+    `timeout` is in seconds. `folder` takes the logs. `config` is the kernel list, if known.
     """
 
     side: BuildToRun
@@ -558,7 +550,7 @@ class SceneTestRun:
         """Run the script from a fixed seed, and read its dump. The verdict of the run does not matter.
 
         Raises:
-            UserError: it cannot dump at this revision, or left no dump.
+            UserError: the script cannot dump at this revision, or left no dump.
             BuildOutputError: the dump cannot be read.
         """
         self.folder.mkdir(parents=True)
@@ -575,19 +567,17 @@ class SceneTestRun:
             )
         found = BuildDirectory.open(dumps[0])
         listed: Mapping[int, Kernel] = {} if self.config is None else self.config.kernels
-        kernels = {number: kernel.name for number, kernel in listed.items()}
-        for names in found.name_maps():
-            kernels |= names.names
+        kernels = {number: kernel.name for number, kernel in listed.items()} | found.read_name_maps()
         return DumpedRun(
             folder=found.folder.root, dump=found.args_dump(), kernels=kernels, config=self.config
         )
 
     @property
     def _outputs(self) -> Path:
-        place = self.side.stack.case.build_output
-        if place is None:
+        folder = self.side.stack.case.build_output
+        if folder is None:
             raise UserError(f"stack {self.side.stack.name}: expected case.build_output, found none")
-        return self.side.slot / place
+        return self.side.slot / folder
 
     @property
     def _values(self) -> Mapping[str, str]:
@@ -601,16 +591,20 @@ class SceneTestRun:
         )
 
     def _command(self, spelling: str) -> Sequence[str]:
-        """The stack's command, with `seeded.py` before the script, which fixes the seed."""
+        """Return the stack's command, with `export.py --run` before the script, which fixes the seed."""
         argv: list[str] = []
         for word in self.side.stack.case.command:
-            argv += [str(SEEDED), str(self.side.build)] if word == "{case}" else [fill(word, self._values)]
+            argv += (
+                [str(EXPORT), "--run", str(self.side.build)]
+                if word == "{case}"
+                else [fill(word, self._values)]
+            )
         only = self.scene.failed
         chosen = ["--case", only] if only is not None and "--case" not in self.scene.arguments else []
         return [*argv, *self.scene.arguments, *chosen, spelling, _DUMP_EVERYTHING]
 
     def _dump_option(self) -> str:
-        """The option that asks for a dump at this revision."""
+        """Return the option that asks for a dump at this revision."""
         case = self.side.stack.case
         log = self.folder / "help.log.gz"
         self._execute([fill(word, self._values) for word in case.help], timeout=_HELP_TIMEOUT, log=log)
@@ -702,7 +696,7 @@ def write_scene_test(build: Path, arguments: Sequence[EntryArgument], tolerance:
         }
         for kernel in config.kernels.values()
     ]
-    described = {
+    description = {
         "orchestration": {
             "source": str(entry.source),
             "function_name": entry.function_name,
@@ -710,17 +704,17 @@ def write_scene_test(build: Path, arguments: Sequence[EntryArgument], tolerance:
         },
         "incores": incores,
     }
-    described_tensors = [
+    specs = [
         (tensor.name, tensor.shape, tensor.dtype, tensor.has_input, tensor.is_output) for tensor in tensors
     ]
     runtime = config.runtime.get("runtime", "tensormap_and_ringbuffer")
     texts = {
-        "TENSORS": pprint.pformat(described_tensors, width=100),
+        "TENSORS": pprint.pformat(specs, width=100),
         "SCALARS": repr([argument.name for argument in arguments if isinstance(argument, EntryScalar)]),
         "RUNTIME": repr(runtime),
         "RTOL": repr(tolerance.rtol),
         "ATOL": repr(tolerance.atol),
-        "CALLABLE": pprint.pformat(described, width=100, sort_dicts=False),
+        "CALLABLE": pprint.pformat(description, width=100, sort_dicts=False),
         "CONFIG": repr({key: value for key, value in config.runtime.items() if key != "runtime"}),
     }
     text = f"{_FIRST_LINE}\n{_TEXT}"
@@ -732,14 +726,14 @@ def write_scene_test(build: Path, arguments: Sequence[EntryArgument], tolerance:
 
 
 def _direction(tensor: EntryTensor) -> Direction:
-    """The direction that the frozen data show. Kernel lists from before July 2026 have none."""
+    """Return the direction that the frozen data show. Kernel lists from before July 2026 have none."""
     if not tensor.is_output:
         return Direction.IN
     return Direction.INOUT if tensor.has_input else Direction.OUT
 
 
 class _Name:
-    """Prints as the member of the runtime's own enumeration."""
+    """A direction that prints as the member of the runtime's own enumeration."""
 
     def __init__(self, direction: Direction) -> None:
         self._direction = direction

@@ -1,69 +1,103 @@
 """The options that several programs share, and the command class that reads their defaults from the checkout.
 
-The shared options say which store and which stack a command uses, how long it may work, and how much it prints.
-`OptionGroup` names the groups in which `--help` lists options. The option types refuse values that `click`'s own types
-accept: NaN, infinities, empty paths and numbers that no clock or store can hold. `ConfiguredCommand` takes the value of
-an option that was not typed from the settings of the checkout.
+`option` declares an option in an `OptionGroup`, under which `--help` lists it. The option types refuse values that
+`click`'s own types accept, such as NaN, empty paths, and numbers that no clock or store can hold. A
+`ConfiguredCommand` takes the value of an option that was not typed from the settings of the checkout.
 """
 
+import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import dataclass_click
 from click.shell_completion import CompletionItem
 from typing_extensions import override
 
-from .errors import UsageError
+from ..store.vocabulary import Judgement, wrap_text
+from .errors import UsageError, nearest_name
+from .process.entry import INTERRUPTED, asks_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_error(message: str, exit_code: int, *, as_json: bool) -> int:
+    """Print an error on standard error in one line, and with `--json` as a document, too. Return the exit code."""
+    print_text(f"error: {message}", err=True)
+    if as_json:
+        print_json_error(message, exit_code)
+    return exit_code
+
+
+def print_json_error(message: str, exit_code: int) -> None:
+    """Print an error on standard output, as the document of docs/error.schema.json."""
+    error = {"message": message, "exit_code": exit_code}
+    click.echo(json.dumps({"schema_version": 1, "error": error}, indent=2))
+
+
+def print_text(text: str, *, indent: int = 0, err: bool = False) -> None:
+    """Print lines on standard output, or on standard error. On a terminal they are broken between words.
+
+    `indent` is that of a broken line's other lines. A word that is longer than the terminal, such as a path, stays
+    whole, so that it can be copied.
+    """
+    from rich.console import Console  # imported late because `--help` does not need it
+
+    console = Console(stderr=err)
+    for line in text.split("\n"):
+        click.echo("\n".join(break_line(line, console, indent=indent)), err=err)
+
+
+def break_line(text: str, console: "Console", *, indent: int = 0, margin: int = 0) -> list[str]:
+    """Return a line in parts that fit the console, broken between words. Anything but a terminal gets it whole.
+
+    `margin` is the number of columns that stay free.
+    """
+    return wrap_text(text, console.width - margin, indent=indent) if console.is_terminal else [text]
+
 
 MAX_SECONDS = 3650 * 86400.0
-"""An option accepts at most this time in seconds: ten years. Every clock and every wait can handle it."""
-_LARGEST_COUNT = 2**31 - 1
-"""An option without a limit of its own accepts no larger count. It fits into 32 bits with a sign."""
+"""An option accepts at most this time, ten years in seconds, because every clock and every wait can handle it."""
+_MAX_COUNT = 2**31 - 1
+"""An option without a limit of its own accepts no larger count, so that it fits into 32 bits with a sign."""
 
 
 class NumberType(click.FloatRange):
-    """Accepts a number of a range. It refuses NaN and infinities, which no comparison of bounds would refuse."""
+    """Accepts a number in a range, but no NaN or infinity."""
 
     @override
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number. A value that is no number, or is out of range, is a usage error."""
-        number = float(super().convert(value, param, ctx))
+        try:
+            number = float(super().convert(value, param, ctx))
+        except click.BadParameter:
+            number = math.nan
         if not math.isfinite(number):
-            self.fail(f"expected a number, found {value!r}", param, ctx)
+            range_words = (
+                "" if (self.min, self.max) == (None, None) else f" in the range {self._describe_range()}"
+            )
+            self.fail(f"expected a number{range_words}, found {value!r}", param, ctx)
         return number
 
 
-class SecondsType(NumberType):
-    """Accepts a time above zero, in seconds."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds. A value that is no number, or is more than a clock can hold, is a usage error."""
-        seconds = super().convert(value, param, ctx)
-        if seconds > MAX_SECONDS:
-            self.fail(f"expected at most {MAX_SECONDS:.0f} seconds", param, ctx)
-        return seconds
-
-
 class CountType(click.IntRange):
-    """Accepts a whole number that a store, a clock and a system call can hold too."""
+    """Accepts a whole number of up to 32 bits."""
 
     @override
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number. A value that is no number, or is out of range, is a usage error."""
         number = int(click.INT.convert(value, param, ctx))
-        most = _LARGEST_COUNT if self.max is None else self.max
+        most = _MAX_COUNT if self.max is None else self.max
         if number > most:
             self.fail(f"expected at most {most:.0f}", param, ctx)
         return int(super().convert(value, param, ctx))
@@ -72,7 +106,7 @@ class CountType(click.IntRange):
 class PathType(click.Path):
     """Accepts a path that is not empty.
 
-    A shell makes an empty path of a variable that is not set, and `click` would read it as the current folder.
+    In a shell, a variable that is not set gives an empty path, and `click` would take that as the current folder.
     """
 
     def __init__(self, *, file_okay: bool = True) -> None:
@@ -82,7 +116,7 @@ class PathType(click.Path):
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
-        """Return the path. An empty path, or a file where a folder is expected, is a usage error."""
+        """Return the path. A path that is empty or has NUL, or a file where a folder is expected, is a usage error."""
         if not os.fspath(value):
             self.fail("expected a path, found an empty one", param, ctx)
         if "\0" in os.fspath(value):
@@ -110,8 +144,32 @@ class GroupedOption(click.Option):
         self.needs_value = not self.is_flag and "flag_value" not in settings
 
 
+_MIN_HELP_COLUMNS = 60
+"""On a narrower terminal, `--help` explains an option below its name, and not beside it."""
+
+
 class GroupedCommand(click.Command):
-    """A command whose `--help` lists its options by groups, and which reports an option without a value."""
+    """A command whose `--help` lists its options by groups, and which reports a wrong command line in one line."""
+
+    @override
+    def main(self, *args: Any, standalone_mode: bool = True, **settings: Any) -> Any:
+        """Run the command, and exit. Without `standalone_mode`, raise errors and return, as `click` does."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **settings)
+        words: Sequence[str] = (args[0] if args else settings.get("args")) or sys.argv[1:]
+        try:
+            sys.exit(super().main(*args, standalone_mode=False, **settings))
+        except click.ClickException as error:
+            sys.exit(print_error(_usage_message(error), error.exit_code, as_json=asks_json([*words])))
+        except click.Abort:
+            sys.exit(INTERRUPTED)
+
+    @override
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
+        columns = shutil.get_terminal_size().columns
+        if columns < _MIN_HELP_COLUMNS:
+            extra.setdefault("terminal_width", columns)  # click itself would print wider lines
+        return super().make_context(info_name, args, *rest, **extra)
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -120,9 +178,10 @@ class GroupedCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def _check_values(self, ctx: click.Context, args: Sequence[str]) -> None:
-        """Raise `click.UsageError` where an option has no value, for example because a shell variable is empty.
+        """Check that each option has its value, which may be missing because a shell variable is empty.
 
-        `click` itself would take the next option as the value, and then complain about the word after that.
+        `click` itself would take the next option as the value, and complain about the word after that. Raises
+        `click.UsageError`.
         """
         options = {
             name: parameter
@@ -151,53 +210,58 @@ class GroupedCommand(click.Command):
             records = [record for record in members if record is not None]
             if records:
                 with formatter.section(group):
-                    formatter.write_dl(records)
+                    is_narrow = formatter.width < _MIN_HELP_COLUMNS
+                    formatter.write_dl(records, col_max=2 if is_narrow else 30)
+
+
+def _usage_message(error: click.ClickException) -> str:
+    if isinstance(error, click.NoSuchOption):
+        near = nearest_name(error.option_name, error.possibilities or ())
+        hint = "" if near is None else f"; did you mean {near}?"
+        return f"{error.option_name}: expected an option, found none by that name{hint}"
+    return " ".join(error.format_message().split()).rstrip(".")
 
 
 @dataclass(frozen=True)
 class Completion:
-    """Completes an option's value in a shell, as click's `shell_complete`.
-
-    It offers the names that begin with what is typed. Where there are none and `or_files` is set, it offers files. No
-    error disturbs the shell's line.
-    """
+    """Completes an option's value in a shell, as click's `shell_complete`."""
 
     names: Callable[[click.Context], Iterable[str]]
+    """Returns the values to choose from."""
     or_files: bool = False
+    """Whether files are offered where no value begins with the typed text."""
 
     def __call__(self, ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the matching names, in their order."""
+        """Return the values that begin with the typed text, in their order."""
         try:
             found = [CompletionItem(name) for name in self.names(ctx) if name.startswith(incomplete)]
         except Exception:
-            found = []
+            found = []  # An error must not disturb the shell's line.
         return found if found or not self.or_files else [CompletionItem(incomplete, type="file")]
 
 
 def option_group(option: click.Option) -> OptionGroup:
-    """Return the group of an option. An option that declares none, such as `--help`, belongs to the other options."""
+    """Return the group of an option; the other options for one that declares none, such as `--help`."""
     return option.group if isinstance(option, GroupedOption) else OptionGroup.OTHER
 
 
 def option(*names: str, group: OptionGroup, **settings: Any) -> Any:
-    """Declare an option of a dataclass of options; `settings` are those of `click.option`."""
+    """Declare an option as the field of a dataclass of options. `settings` are those of `click.option`."""
     return dataclass_click.option(*names, cls=GroupedOption, group=group, **settings)
 
 
-_TEXT = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_SECONDS_OF_UNIT = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of a text such as `90s`, `20m`, `6h` or `1.5d`; a number without a unit is seconds.
-
-    Raises `ValueError`.
+    """Return the seconds of a text such as `90s`, `20m`, `6h` or `1.5d`. Raises `ValueError`.
 
     >>> parse_duration("1.5h"), parse_duration("90")
     (5400.0, 90.0)
     """
-    found = _TEXT.fullmatch(text.strip())
-    seconds = 0.0 if found is None else float(found[1]) * _SECONDS[found[2]]
+    found = _DURATION.fullmatch(text.strip())
+    seconds = 0.0 if found is None else float(found[1]) * _SECONDS_OF_UNIT[found[2]]
     if not 0 < seconds <= MAX_SECONDS:
         most = f"{MAX_SECONDS / 86400:.0f}d"
         raise ValueError(f"expected a time such as 20m or 6h, of at most {most}, found {text[:80]!r}")
@@ -205,12 +269,12 @@ def parse_duration(text: str) -> float:
 
 
 class DurationType(click.ParamType[float]):
-    """Accepts a time such as `20m`; the command gets seconds."""
+    """Accepts a time such as `20m`, and gives seconds to the command."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds of what was typed. A text that is no duration is a usage error."""
+        """Return the seconds of the typed text. A text that is no duration is a usage error."""
         try:
             return parse_duration(str(value))
         except ValueError as error:
@@ -226,19 +290,20 @@ BUDGET = option(
 )
 
 
-_MOST_JOBS = 256
-"""At most this many runs are made at once. Each worker of this machine is a process of its own, and a submission may
-ask for them."""
+_MAX_JOBS = 256
+"""At most this many runs are made at once, because each worker of this machine is a process.
+
+A submission may ask for any number."""
 
 
 def jobs_option(default: int) -> Any:
-    """Declare `--jobs` for a command that makes `default` runs at once."""
+    """Declare `--jobs` with a default."""
     return option(
         "-j",
         "--jobs",
         group=OptionGroup.RESOURCES,
         metavar="N",
-        type=CountType(min=1, max=_MOST_JOBS),
+        type=CountType(min=1, max=_MAX_JOBS),
         default=default,
         show_default=True,
         help="Make this many runs at once.",
@@ -247,7 +312,7 @@ def jobs_option(default: int) -> Any:
 
 def _stacks(_ctx: click.Context) -> Iterable[str]:
     """Return the names of the stacks that come with the tool."""
-    from .settings import named_stacks  # The module is imported late because it loads pydantic.
+    from .settings import named_stacks  # This import is late because it loads pydantic.
 
     return named_stacks()
 
@@ -307,10 +372,11 @@ def version_option() -> Any:
 
 
 _INFO_OPTIONS = frozenset({"-h", "--help", "--version"})
+"""With one of these options, a command prints something and does nothing else."""
 
 
 class ConfiguredCommand(GroupedCommand):
-    """A command whose options take their defaults from the settings of the checkout around the current folder."""
+    """A command whose options have their defaults in the settings of the checkout around the current folder."""
 
     @override
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -326,26 +392,30 @@ class ConfiguredCommand(GroupedCommand):
         return super().parse_args(ctx, args)
 
     def is_configured(self, ctx: click.Context, args: list[str]) -> bool:
-        """Return whether the words ask for more than help or the version, so that the checkout's settings matter."""
+        """Return whether the command reads the settings: it is to do more than print help or the version."""
         return not _INFO_OPTIONS & set(args) and not ctx.resilient_parsing
 
     def _defaults(self, args: list[str]) -> dict[str, Any]:
-        # The module is imported late because it loads pydantic, which `--help` does not need.
+        """Return the defaults of the options, as `click` takes them. Raises `UsageError` and `FileNotFoundError`."""
+        # This import is late because it loads pydantic, which `--help` does not need.
         from .settings import read_defaults
 
-        defaults, folder = read_defaults(Path.cwd())
+        defaults = read_defaults(Path.cwd())
         if typed_value("--bisection", args) is not None:
-            defaults = defaults.for_existing_bisection()
+            defaults = defaults.restrict_to_stored_bisection()
         if not any(parameter.name == "stack" for parameter in self.params):
             defaults = defaults.model_copy(update={"stack": None})
-        return defaults.for_stack(typed_value("--stack", args)).by_option(folder)
+        return defaults.restrict_to_stack(typed_value("--stack", args)).option_values()
 
 
 def typed_value(option: str, words: Sequence[str]) -> str | None:
-    """Return the value that was typed for an option."""
+    """Return the value that was typed for an option; None where the option was not typed."""
     for index, word in enumerate(words):
         if word == option and index + 1 < len(words):
             return words[index + 1]
         if word.startswith(f"{option}="):
             return word.partition("=")[2]
     return None
+
+
+STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}

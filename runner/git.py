@@ -1,14 +1,15 @@
 """Reads git repositories through GitPython's command wrapper. Nothing here writes to a user's checkout.
 
-`GitRepository` wraps one repository. It prevents a checkout's hooks, filters and monitors from running. The other
-functions find the web page of a commit, make commits in private clones, and compare the changes of commits.
+`GitRepository` wraps one repository. It prevents a checkout's hooks, filters and monitors from running. Other functions
+make commits in private clones, and find the web page of a commit.
 """
 
 import os
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,38 +23,38 @@ from git.cmd import Git
 from git.exc import GitCommandNotFound
 
 from ..store.vocabulary import MAKER, MAKER_EMAIL, Commit, TreeChange
-from .errors import UsageError, UserError
+from .errors import UsageError, UserError, nearest_name
 
 _HTTP = re.compile(r"https?://(?:[^/@]*@)?(?P<host>[\w.-]+)(?::\d+)?/(?P<path>.+)")
 _SSH = re.compile(r"(?:ssh|git)://(?:[^/@]*@)?(?P<host>[\w.-]+)(?::\d+)?/(?P<path>.+)")
 _SCP = re.compile(r"(?:[^/@:]+@)?(?P<host>[\w.-]+\.[\w.-]+):(?P<path>[^/].*)")
 _PATH = re.compile(r"[\w.~-]+(?:/[\w.~-]+)+")
 _COMMIT_PATHS = {"github": "commit", "gitlab": "-/commit", "gitcode": "commits/detail"}
-"""The path between a repository and a commit in a web address. Each key is a word of the host's name."""
+"""Maps a word of a host's name to the path that stands before a commit's id in a web address of that host."""
 
 
 def commit_page_prefix(remote: str) -> str | None:
-    """Return the web address of a repository's commits, to which a commit's id is appended.
+    """Return the web address of a commit of a remote, without the commit's id at its end.
 
-    It is None for hosts other than GitHub, GitLab and GitCode. It omits a user name or token in the remote's address.
+    It is None for hosts other than GitHub, GitLab and GitCode. A user name or token of the remote is left out.
 
     >>> commit_page_prefix("git@github.com:hw/pypto.git")
     'https://github.com/hw/pypto/commit/'
     >>> commit_page_prefix("https://user:token@gitlab.example.org/group/tools/pypto")
     'https://gitlab.example.org/group/tools/pypto/-/commit/'
     """
-    found = _HTTP.fullmatch(remote) or _SSH.fullmatch(remote) or _SCP.fullmatch(remote)
-    if found is None:
+    match = _HTTP.fullmatch(remote) or _SSH.fullmatch(remote) or _SCP.fullmatch(remote)
+    if match is None:
         return None
-    path = found["path"].rstrip("/").removesuffix(".git")
-    words = re.split(r"[.-]", found["host"].lower())
+    path = match["path"].rstrip("/").removesuffix(".git")
+    words = re.split(r"[.-]", match["host"].lower())
     kind = next((kind for kind in _COMMIT_PATHS if kind in words), None)
     if kind is None or not _PATH.fullmatch(path):
         return None
-    return f"https://{found['host'].lower()}/{path}/{_COMMIT_PATHS[kind]}/"
+    return f"https://{match['host'].lower()}/{path}/{_COMMIT_PATHS[kind]}/"
 
 
-# GitPython looks for git when it is imported, and by default fails without it. `doctor` must be able to report that.
+# Without this setting, importing GitPython fails where git is not installed, and `doctor` could not report that.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 _COMMIT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -61,26 +62,39 @@ _END_OF_NAME = re.compile(r"[~^:@]")
 """In a revision such as `main~3`, the name of the branch or tag ends before one of these characters."""
 _MAX_MESSAGE_LENGTH = 300
 """An error shows at most this many characters of git's message. Git may list every file of a checkout."""
-_NO_MATCH = 1
-"""`git grep` and `git config` exit with this code if nothing matches."""
+_NO_RESULT = 1
+"""Git's commands exit with this code if they find nothing, and no error occurs."""
 _FILTER_KEYS = r"^filter\..*\.(clean|smudge|process|required)$"
-_LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
-"""A commit may name any date. A later one counts as the last day that Python has, and one before 1970 as its first."""
+_MAX_TIMESTAMP = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
+"""A commit may have any date, but a Python `datetime` ends in 9999. Later dates count as the last day of that year."""
 _FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-recurse-submodules")
 _NOT_FOUND = 127
 """`env` exits with this code if it finds no git."""
-_FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
+_COMMITS_PER_LOG = 4096
+"""One `git log` reads at most this many commits.
 
-_EMPTY = "PRECISION_BISECT_EMPTY"
-"""The name of an empty environment variable. `--config-env` reads the empty value of a git setting from it."""
+So several processes share a long history, and none holds much of it in memory."""
+_LOG_FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
+
+_EMPTY_VARIABLE = "PRECISION_BISECT_EMPTY"
+"""This environment variable is empty. `--config-env` reads the empty value of a git setting from it."""
 # Without `GIT_OPTIONAL_LOCKS=0` even `git status` would refresh, and so write, the user's index.
-_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", _EMPTY: ""}
+# A grafted commit would not be the one that its id names. With `GIT_FLUSH=0` git does not write each record of a
+# history on its own.
+_ENVIRONMENT = {
+    "GIT_FLUSH": "0",
+    "GIT_GRAFT_FILE": "/dev/null",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+    _EMPTY_VARIABLE: "",
+}
 
 _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
-"""These variables keep git commands from fetching.
+"""With these variables git does not fetch the missing objects of a partial clone.
 
-Without them, a command in a partial clone would fetch missing objects from the remote. A program that the clone's
-settings name could then run. Git before 2.45 ignores the first variable; the second one forbids all protocols."""
+A fetch could run a program that the clone's settings name. Git before 2.45 ignores the first variable, so the second
+one forbids all protocols."""
 
 HIDDEN_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -106,15 +120,18 @@ def inherited_environment(variables: Mapping[str, str] = os.environ) -> dict[str
     return {name: value for name, value in variables.items() if name not in HIDDEN_VARIABLES}
 
 
-# A file system monitor is a process that would outlive us. A checkout may name any program to check signatures.
-# A replaced or grafted commit would not be the one that its id names.
+# A replaced commit would not be the one that its id names. A file system monitor would outlive us. A checkout may name
+# any program to check signatures. The hint about grafts would come before an error message.
 _GIT = (
-    "env",
-    *(word for name in HIDDEN_VARIABLES for word in ("-u", name)),
-    "GIT_GRAFT_FILE=/dev/null",
-    *("git", "--no-replace-objects", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false"),
-    *("-c", "advice.graftFileDeprecated=false"),  # This hint would come before the error message.
+    *("git", "--no-replace-objects", "-c", "core.fsmonitor=false"),
+    *("-c", "log.showSignature=false", "-c", "advice.graftFileDeprecated=false"),
 )
+
+
+def _environment_prefix() -> list[str]:
+    """Return the start of a command line that removes the hidden variables; empty where none is set."""
+    names = [name for name in HIDDEN_VARIABLES if name in os.environ and name not in _ENVIRONMENT]
+    return ["env", *(word for name in names for word in ("-u", name))] if names else []
 
 
 class GitMissingError(UserError):
@@ -138,11 +155,15 @@ GITLINK = "160000"
 
 @dataclass(frozen=True)
 class TreeEntry:
-    """A file of a commit's tree, or a submodule, whose mode is `GITLINK`."""
+    """A file, link or submodule in a commit's tree. The mode of a submodule is `GITLINK`."""
 
     path: str
     mode: str
     object_id: str
+
+
+_MAX_COMPARED_NAMES = 5000
+"""A misspelt revision is compared with at most this many branches and tags."""
 
 
 class GitRepository:
@@ -155,32 +176,33 @@ class GitRepository:
         self.path = path
         self._git = Git()
         self._git.update_environment(**_ENVIRONMENT)
+        self._commits: dict[str, Commit] = {}
 
     @classmethod
     def open(cls, path: Path, *, name: str) -> "GitRepository":
-        """Open the repository that contains a folder. Raises `UserError` if there is none."""
-        where = f"{path} (repository {name}; --repository {name}=PATH names another)"
+        """Open the repository that contains a folder. `name` is its name in the stack. Raises `UserError`."""
+        location = f"{path} (repository {name}; --repository {name}=PATH names another)"
         if shutil.which("git") is None:
             raise GitMissingError
         if not path.is_dir():
-            raise UserError(f"expected a git checkout at {where}, found no such folder")
+            raise UserError(f"expected a git checkout at {location}, found no such folder")
         if "\n" in str(path.absolute()):
             raise UserError(
                 f"{str(path.absolute())!r}: expected the path of a checkout without a newline, found one"
             )
         repository = cls(path)
         try:
-            repository.run("rev-parse", "--git-dir")
+            _ = repository.directory
         except GitError as error:
-            raise UserError(f"expected a git checkout at {where}, found none: {error}") from error
+            raise UserError(f"expected a git checkout at {location}, found none: {error}") from error
         return repository
 
     @classmethod
     def open_root(cls, path: Path, *, name: str) -> "GitRepository":
         """Open a user's checkout or bare repository by its root folder.
 
-        Raises `UserError`, including when the folder lies inside a checkout. The folder of a submodule that was never
-        initialized lies inside one. Git would silently use the repository that contains it.
+        Raises `UserError`, also for another folder in a checkout. Such a folder may be a submodule that was never
+        initialized, and git would silently use the repository around it.
         """
         repository = cls.open(path, name=name)
         try:
@@ -197,19 +219,26 @@ class GitRepository:
         return repository
 
     def run(self, *arguments: str) -> str:
-        """Return the output of a git command without its last newline. Raises `GitError`."""
+        """Run a git command and return its output without the last newline. Raises `GitError`."""
         return self._output(*arguments).removesuffix("\n")
 
-    def write_pack(self, target: Path, *, wanted: Sequence[str], without: Sequence[str]) -> None:
-        """Write a pack of the objects that are reachable from `wanted` but not from `without`.
+    def run_or_none(self, *arguments: str) -> str | None:
+        """Run a git command; return its output, or None if it exits with 1, for no result. Raises `GitError`."""
+        try:
+            return self.run(*arguments)
+        except GitError as error:
+            if error.status == _NO_RESULT:
+                return None
+            raise
+
+    def write_pack(self, target: Path, *, wanted: Sequence[str], excluded: Sequence[str]) -> None:
+        """Write a pack of the objects that are reachable from `wanted` but not from `excluded`.
 
         Objects that are missing here are left out. Raises `GitError` and `OSError`.
         """
-        revisions = "".join(f"{line}\n" for line in (*wanted, *(f"^{sha}" for sha in without)))
+        revisions = [*wanted, *(f"^{sha}" for sha in excluded)]
         options = ("--revs", "--thin", "--delta-base-offset", "--missing=allow-any", "--quiet", "--stdout")
-        with TemporaryFile("w+b") as source, target.open("wb") as pack:
-            source.write(revisions.encode("ascii"))
-            source.seek(0)
+        with _temporary_file(revisions) as source, target.open("wb") as pack:
             self._execute("pack-objects", *options, source=source, sink=pack)
 
     def add_pack(self, pack: Path) -> None:
@@ -221,20 +250,18 @@ class GitRepository:
             self._execute("index-pack", "--stdin", "--fix-thin", source=source)
 
     def missing_objects(self, *revisions: str) -> tuple[str, ...]:
-        """Return the ids of the objects of commits that are missing here. `git rev-list` gets the arguments.
+        """Return the ids of missing objects that commits need. `git rev-list` gets the arguments.
 
-        Nothing is fetched. Raises `GitError` if a commit itself is missing.
+        Nothing is fetched. Raises `GitError`, also if a commit itself is missing.
         """
         output = self.run("rev-list", "--objects", "--quiet", "--missing=print", *revisions, "--")
         return tuple(line.removeprefix("?") for line in output.splitlines())
 
     def fetch_objects(self, url: str, ids: Sequence[str]) -> None:
         """Fetch objects from another repository. Raises `GitError`."""
-        with TemporaryFile("w+b") as source:
-            source.write("".join(f"{each}\n" for each in ids).encode("ascii"))
-            source.seek(0)
-            # Negotiation would report that the commits are here. The other side would conclude that their objects
-            # are here too.
+        with _temporary_file(ids) as source:
+            # Without this setting, git would report that it has the commits, and the other side would leave out their
+            # objects.
             self._execute(
                 *("-c", "fetch.negotiationAlgorithm=noop", "fetch", *_FETCH_OPTIONS, "--no-write-fetch-head"),
                 *("--stdin", "--", url),
@@ -256,10 +283,14 @@ class GitRepository:
         sink: BinaryIO | None = None,
         fetches: bool = False,
     ) -> bytes:
-        # Git reports an error if the folder of `-C` is missing. GitPython would silently run in the current folder.
+        """Run a git command with `source` as its input; return its output, unless it goes to `sink`.
+
+        Only with `fetches` may it connect to a remote. Raises `GitError`.
+        """
+        # GitPython would run in the current folder if its `cwd` were missing, so the folder is an option of git.
         try:
             result = self._git.execute(
-                [*_GIT, "-C", str(self.path), *arguments],
+                [*_environment_prefix(), *_GIT, "-C", str(self.path), *arguments],
                 istream=source,
                 output_stream=sink,
                 stdout_as_string=False,
@@ -282,69 +313,89 @@ class GitRepository:
         return output
 
     @cached_property
-    def common_directory(self) -> Path:
-        """Return the folder that contains `objects/`, including for worktrees and submodules."""
-        return (self.path / self.run("rev-parse", "--git-common-dir")).resolve()
-
-    @cached_property
-    def is_bare(self) -> bool:
-        """Return whether the repository has no checked-out files."""
-        return self.run("rev-parse", "--is-bare-repository") == "true"
+    def _description(self) -> tuple[str, str, str, str]:
+        """Return what `git rev-parse` prints: two directories, whether it is bare, and the object format."""
+        words = ("--absolute-git-dir", "--git-common-dir", "--is-bare-repository", "--show-object-format")
+        directory, common, is_bare, object_format = self.run("rev-parse", *words).split("\n")
+        return directory, common, is_bare, object_format
 
     @property
+    def directory(self) -> Path:
+        """Return the git directory. A linked worktree has its own."""
+        return Path(self._description[0])
+
+    @cached_property
+    def common_directory(self) -> Path:
+        """Return the folder that contains `objects/`. A linked worktree shares that of the main repository."""
+        return (self.path / self._description[1]).resolve()
+
+    @property
+    def is_bare(self) -> bool:
+        """Return whether the repository has no checked-out files."""
+        return self._description[2] == "true"
+
+    @property
+    def object_format(self) -> str:
+        """Return the kind of the repository's ids: `sha1` or `sha256`."""
+        return self._description[3]
+
+    @cached_property
     def root(self) -> Path:
         """Return the root of the checkout that contains the folder.
 
-        For a bare repository, return its directory, or the folder whose `.git` points to it. Raises `GitError`,
-        including for the git directory of a checkout.
+        For a bare repository, that is its directory, or the folder whose `.git` points to it. Raises `GitError`, also
+        inside the git directory of a checkout.
         """
         if not self.is_bare:
             return Path(self.run("rev-parse", "--show-toplevel"))
-        has_dot_git = (self.path / ".git").exists()
-        return self.path if has_dot_git else Path(self.run("rev-parse", "--absolute-git-dir"))
+        return self.path if (self.path / ".git").exists() else self.directory
 
     @property
     def shallow_commits(self) -> frozenset[str]:
-        """Return the commits whose parents are missing because the clone is shallow. Empty if the history is whole."""
+        """Return the commits at which a shallow clone's history ends; empty if the history is whole."""
         return read_shallow_commits(self.common_directory)
 
     @property
     def deepen_hint(self) -> str:
-        """Return advice on how to fetch more history."""
+        """Return the command that fetches more history."""
         return f"git -C {self.path} fetch --deepen=200, or --unshallow"
 
     @property
     def branch(self) -> str | None:
         """Return the branch that is checked out; None if HEAD is detached."""
-        try:
-            return self.run("symbolic-ref", "--quiet", "--short", "HEAD")
-        except GitError as error:
-            if error.status == 1:
-                return None
-            raise
+        return self.run_or_none("symbolic-ref", "--quiet", "--short", "HEAD")
 
     def resolve(self, revision: str, *, option: str) -> str:
         """Return the full commit id of a revision. Raises `UsageError`, whose message begins with `option`."""
-        found = self._find_commit(revision)
-        if found is None:
-            if gone := self.missing_alternate:
+        sha = self._find_commit(revision)
+        if sha is None:
+            if alternate := self.missing_alternate:
                 alternates = f"objects/info/alternates in {self.common_directory}"
-                hint = f"{alternates} points to {gone}, which no longer exists: restore it"
+                hint = f"{alternates} points to {alternate}, which no longer exists: restore it"
             elif self.shallow_commits:
                 hint = f"it is a shallow clone: {self.deepen_hint}"
             else:
-                hint = "see git log there, or fetch it first"
+                name = self._find_similar_name(revision)
+                hint = "see git log there, or fetch it first" if name is None else f"did you mean {name}?"
             raise UsageError(
                 f"{option} {revision}: expected a revision of {self.path}, found none by that name; {hint}"
             )
-        if revision != found:
+        if revision != sha:
             self._check_unambiguous(revision, option=option)
-        return found
+        return sha
+
+    def _find_similar_name(self, revision: str) -> str | None:
+        """Return the branch or tag that is spelled most like a revision; None if none is similar."""
+        name = _END_OF_NAME.split(revision, maxsplit=1)[0]
+        names = self.run(
+            "for-each-ref", f"--count={_MAX_COMPARED_NAMES}", "--format=%(refname:short)"
+        ).splitlines()
+        return nearest_name(name, names)
 
     def _check_unambiguous(self, revision: str, *, option: str) -> None:
-        """Raise `UsageError` if the name in a revision is both a branch and a tag, at different commits.
+        """Check that the name in a revision is not both a branch and a tag, at different commits.
 
-        Git would use the tag, and print a warning that the user does not see.
+        Git would use the tag, and print a warning that the user does not see. Raises `UsageError`.
         """
         name = _END_OF_NAME.split(revision, maxsplit=1)[0]
         branch, tag = self._find_commit(f"refs/heads/{name}"), self._find_commit(f"refs/tags/{name}")
@@ -357,11 +408,11 @@ class GitRepository:
     def _find_commit(self, revision: str) -> str | None:
         """Return the full commit id of a revision; None if it names no commit."""
         try:
-            found = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+            sha = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         except GitError:
             return None
         # rev-parse also accepts `^REV` and prints `^ID`, which is not a commit id.
-        return found if is_commit_id(found) else None
+        return sha if is_commit_id(sha) else None
 
     def names_commit(self, revision: str) -> bool:
         """Return whether a revision names a commit here."""
@@ -384,43 +435,35 @@ class GitRepository:
 
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
         """Return whether `ancestor` is reachable from `descendant`. A commit is its own ancestor."""
-        try:
-            self.run("merge-base", "--is-ancestor", ancestor, descendant)
-        except GitError as error:
-            if error.status == 1:
-                return False
-            raise
-        return True
+        return self.run_or_none("merge-base", "--is-ancestor", ancestor, descendant) is not None
 
     def merge_base(self, first: str, second: str) -> str | None:
         """Return a best common ancestor of two commits; None if they share none.
 
-        Raises `GitError`, including when the history lacks a commit.
+        Raises `GitError`, also where the history lacks a commit.
         """
-        return next(iter(self._merge_bases(first, second)), None)
+        return next(iter(self._merge_bases([first, second])), None)
 
     def merge_bases(self, commit: str, others: Sequence[str]) -> list[str]:
-        """Return the best common ancestors of `commit` and a hypothetical merge of `others`.
+        """Return the best common ancestors of `commit` and a hypothetical merge of `others`; empty if there are none.
 
-        Empty if they share none. Raises `GitError`, including when the history lacks a commit.
+        Raises `GitError`, also where the history lacks a commit.
         """
-        return self._merge_bases("--all", commit, *others)
+        return self._merge_bases([commit, *others], "--all")
 
-    def _merge_bases(self, *arguments: str) -> list[str]:
+    def _merge_bases(self, commits: Sequence[str], *options: str) -> list[str]:
+        bases = self.run_or_none("merge-base", *options, *commits)
+        if bases is not None:
+            return bases.splitlines()
+        # `merge-base` silently skips a missing commit. `rev-list` reports it.
         try:
-            return self.run("merge-base", *arguments).splitlines()
-        except GitError as error:
-            if error.status != 1:
-                raise
-        # `merge-base` silently skips a commit that is missing. `rev-list` reports it.
-        try:
-            self.run("rev-list", "--quiet", *(each for each in arguments if each != "--all"), "--")
+            self.run("rev-list", "--quiet", *commits, "--")
         except GitError as error:
             raise _history_error(error) from error
         return []
 
-    def last_before(self, date: str, tip: str) -> str | None:
-        """Return the last commit that is no later than a date, among `tip` and its chain of first parents.
+    def commit_at_date(self, date: str, tip: str) -> str | None:
+        """Return the last of the `first_parents` of `tip` that is not later than a date; None if all are later.
 
         Git parses the date.
         """
@@ -436,7 +479,10 @@ class GitRepository:
         options = ["--first-parent"] if first_parent else []
         excluded = (f"^{sha}" for sha in also_good)
         try:
-            return self._log("--topo-order", "--reverse", *options, f"{good}..{bad}", *excluded)
+            shas = self.run(
+                "rev-list", "--topo-order", "--reverse", *options, f"{good}..{bad}", *excluded, "--"
+            )
+            return self.read_commits(shas.split())
         except GitError as error:
             raise _history_error(error) from error
 
@@ -445,58 +491,55 @@ class GitRepository:
         return self.run("rev-list", "--first-parent", sha, "--").splitlines()
 
     def commit(self, sha: str) -> Commit:
-        """Return one commit by its full id."""
-        return self._log("--max-count=1", sha)[0]
+        """Return one commit by its full id. It is read once."""
+        if sha not in self._commits:
+            (self._commits[sha],) = self.read_commits([sha])
+        return self._commits[sha]
+
+    def read_commits(self, shas: Sequence[str]) -> list[Commit]:
+        """Return commits by their full ids, in this order. Raises `GitError`.
+
+        Git compares the trees of each commit and its parent. So several processes of git share a long history.
+        """
+        chunks = [shas[start : start + _COMMITS_PER_LOG] for start in range(0, len(shas), _COMMITS_PER_LOG)]
+        with ThreadPoolExecutor(os.cpu_count()) as readers:
+            return [_parse_commit(record) for records in readers.map(self._log, chunks) for record in records]
 
     def patches(self, commits: Sequence[str]) -> dict[str, str]:
-        """Return the patch of each commit against its parent. The keys are full commit ids.
+        """Return the patch of each commit against its parent, by full commit id.
 
-        The patch of a merge is empty. The patch of a commit whose objects are missing is empty too.
+        It is empty for a merge, and for a commit whose objects are missing.
         """
         try:
             return self._patches(commits)
         except GitError:
             if len(commits) == 1:
                 return {commits[0]: ""}
-            return {sha: patch for each in commits for sha, patch in self.patches([each]).items()}
+            # One commit without its objects fails the whole command.
+            return {sha: patch for commit in commits for sha, patch in self.patches([commit]).items()}
 
     def _patches(self, commits: Sequence[str]) -> dict[str, str]:
+        # A patch may contain any character, so no fixed separator of records is safe.
         mark = uuid.uuid4().hex
         options = ("--patch", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-        with TemporaryFile("w+b") as source:
-            source.write("".join(f"{sha}\n" for sha in commits).encode("ascii"))
-            source.seek(0)
+        with _temporary_file(commits) as source:
             output = self._execute(
-                *(
-                    "log",
-                    "--stdin",
-                    "--no-walk=unsorted",
-                    f"--format={mark}%H",
-                    *options,
-                ),
-                source=source,
+                "log", "--stdin", "--no-walk=unsorted", f"--format={mark}%H", *options, source=source
             )
         records = output.decode("utf-8", "surrogateescape").split(mark)[1:]
         return {sha: patch.strip("\n") for sha, _, patch in (record.partition("\n") for record in records)}
 
-    def _log(self, *arguments: str) -> list[Commit]:
-        # A subject or a path may contain any character, so no fixed separator of records is safe.
-        mark = uuid.uuid4().hex
-        output = self.run(
-            "log",
-            "--raw",
-            "-z",
-            "--no-abbrev",
-            "--no-renames",
-            "--no-color",
-            "--encoding=UTF-8",
-            "--diff-merges=first-parent",
-            "--ignore-submodules=none",
-            f"--format={mark}{_FIELDS}",
-            *arguments,
-            "--",
-        )
-        return [_parse_commit(record) for record in output.split(mark)[1:]]
+    def _log(self, shas: Sequence[str]) -> list[str]:
+        """Return one record for `_parse_commit` for each commit."""
+        mark = uuid.uuid4().hex  # It separates records, as in `_patches`.
+        with _temporary_file(shas) as source:
+            output = self._execute(
+                *("log", "--stdin", "--no-walk=unsorted", "--raw", "-z", "--no-abbrev", "--no-renames"),
+                *("--no-color", "--encoding=UTF-8", "--diff-merges=first-parent", "--ignore-submodules=none"),
+                f"--format={mark}{_LOG_FIELDS}",
+                source=source,
+            )
+        return output.decode("utf-8", "surrogateescape").split(mark)[1:]
 
     def tree(self, sha: str, paths: tuple[str, ...] = ()) -> Iterator[TreeEntry]:
         """Yield all files of a commit, or only those below `paths`."""
@@ -526,39 +569,31 @@ class GitRepository:
         except GitError:
             return None
 
-    def words_used(self, sha: str, words: Collection[str]) -> frozenset[str]:
-        """Return those of `words` that occur as whole words in the files of a commit. Binary files are not searched."""
+    def grep_words(self, sha: str, words: Collection[str]) -> frozenset[str]:
+        """Return those of `words` that occur as whole words in the text files of a commit."""
         if not words:
             return frozenset()
         patterns = (argument for word in words for argument in ("-e", word))
         return frozenset(self._grep("-h", "-o", "-w", "-F", *patterns, sha).split("\n")) - {""}
 
-    def lines_like(self, sha: str, pattern: str) -> Iterator[tuple[str, str]]:
-        """Yield the path and the text of each line that matches an extended regular expression, in a commit's files.
-
-        Binary files are not searched.
-        """
+    def grep_lines(self, sha: str, pattern: str) -> Iterator[tuple[str, str]]:
+        """Yield the lines of a commit's text files that match an extended regular expression, each after its path."""
         for record in self._grep("-z", "-E", "--full-name", "-e", pattern, sha).split("\n"):
             if record:
                 path, _, line = record.partition("\0")
                 yield path.removeprefix(f"{sha}:"), line
 
     def _grep(self, *arguments: str) -> str:
-        """Return the output of `git grep` in the text files of a commit; empty if nothing matches."""
-        try:
-            return self.run("grep", "-I", *arguments, "--")
-        except GitError as error:
-            if error.status == _NO_MATCH:
-                return ""
-            raise
+        """Return the output of `git grep` in text files; empty if nothing matches."""
+        return self.run_or_none("grep", "-I", *arguments, "--") or ""
 
     def changed_files(self) -> list[str]:
-        """Return the paths in the checkout that differ from its HEAD, including untracked files.
+        """Return the paths in the checkout that differ from its HEAD: files, untracked files and submodules.
 
-        A submodule is included if its files differ. No program that the checkout names is run. Without its filter
-        (`filter.X.clean`), a filtered file whose time stamp changed may count as changed.
+        Runs no program that the checkout names, so a file with a filter (`filter.X.clean`) may count as changed though
+        only its time stamp did.
         """
-        if self.is_bare or self._lacks_trees:
+        if self.is_bare or self._is_treeless:
             return []
         output = self.run(
             *self._filter_overrides(),
@@ -566,51 +601,46 @@ class GitRepository:
         )
         changed = [record[3:] for record in output.split("\0") if record]
         # In a submodule, `git status` would run the filters and the monitor of its own settings.
-        submodules = (each for each in self._submodules_here() if each not in changed)
-        return [*changed, *(each for each in submodules if GitRepository(self.root / each).changed_files())]
+        submodules = (path for path in self._checked_out_submodules() if path not in changed)
+        return [*changed, *(path for path in submodules if GitRepository(self.root / path).changed_files())]
 
     @property
-    def _lacks_trees(self) -> bool:
-        """Return whether the repository is a partial clone that lacks even the tree of its HEAD."""
+    def _is_treeless(self) -> bool:
+        """Return whether this is a partial clone that lacks the tree of its HEAD."""
         return self.promisor is not None and not self._has_object("HEAD^{tree}")
 
     def _filter_overrides(self) -> list[str]:
         """Return git options that disable all filters of the checkout and of the user."""
         # A name may contain `=`. `--config-env` splits at the last `=`, but `-c` at the first one.
-        return [f"--config-env={name}={_EMPTY}" for name in self._settings_like(_FILTER_KEYS)]
+        return [f"--config-env={name}={_EMPTY_VARIABLE}" for name in self._matching_settings(_FILTER_KEYS)]
 
-    def _settings_like(self, pattern: str) -> list[str]:
+    def _matching_settings(self, pattern: str) -> list[str]:
         """Return the names of the settings that match a regular expression, each once. Raises `GitError`."""
-        try:
-            names = self.run("config", "--name-only", "-z", "--get-regexp", pattern)
-        except GitError as error:
-            if error.status == _NO_MATCH:
-                return []
-            raise
+        names = self.run_or_none("config", "--name-only", "-z", "--get-regexp", pattern) or ""
         return [name for name in dict.fromkeys(names.split("\0")) if name]
 
-    def _submodules_here(self) -> Iterator[str]:
+    def _checked_out_submodules(self) -> Iterator[str]:
         """Yield the paths of the submodules that are checked out.
 
-        Symbolic links, and folders whose `.git` is not their own repository, are left out. They might lead back here.
+        A symbolic link, or a `.git` that names another repository, is left out, because it might lead back here.
         """
         root = self.root.resolve()
         for record in self.run("ls-files", "--stage", "--full-name", "-z", "--", ":/").split("\0"):
             entry, _, path = record.partition("\t")
             if entry.startswith(GITLINK) and (root / path / ".git").exists():
-                found = GitRepository(root / path)
-                if not found.is_bare and found.root.resolve() == root / path:
+                submodule = GitRepository(root / path)
+                if not submodule.is_bare and submodule.root.resolve() == root / path:
                     yield path
 
     @cached_property
     def promisor(self) -> str | None:
         """Return the remote from which a partial clone fetches missing objects; None if the clone is complete."""
-        keys = self._settings_like(r"^remote\..*\.promisor$")
+        keys = self._matching_settings(r"^remote\..*\.promisor$")
         return keys[0].removeprefix("remote.").removesuffix(".promisor") if keys else None
 
     @property
     def missing_alternate(self) -> str | None:
-        """Return a folder from which this repository borrows objects but which no longer exists; None if all exist."""
+        """Return a missing folder from which this repository borrows objects; None if no such folder is missing."""
         objects = self.common_directory / "objects"
         try:
             borrowed = (objects / "info" / "alternates").read_text(encoding="utf-8", errors="surrogateescape")
@@ -627,17 +657,27 @@ class GitRepository:
     @property
     def has_lfs(self) -> bool:
         """Return whether Git LFS is set up, so that git replaces pointer files by their contents."""
-        return bool(self._settings_like(r"^filter\.lfs\.(smudge|process)$"))
+        return bool(self._matching_settings(r"^filter\.lfs\.(smudge|process)$"))
 
     def remote_url(self) -> str | None:
-        """Return the fetch URL of a partial clone's promisor, or else of `origin`; None if it has none."""
+        """Return the fetch URL of a partial clone's promisor, or else of `origin`; None if there is no such remote."""
         try:
             return self.run("remote", "get-url", self.promisor or "origin")
         except GitError:
             return None
 
 
+@contextmanager
+def _temporary_file(lines: Iterable[str]) -> Generator[BinaryIO]:
+    """Yield a temporary file that contains the lines, for the standard input of git."""
+    with TemporaryFile("w+b") as file:
+        file.write("".join(f"{line}\n" for line in lines).encode("ascii"))
+        file.seek(0)
+        yield file
+
+
 def _history_error(error: GitError) -> GitError:
+    """Return an error that also says how to complete a history."""
     return GitError(
         f"{error}; a history that lacks a commit or a tree cannot be searched: git fsck lists missing objects, "
         "git fetch --refetch fetches them",
@@ -646,33 +686,32 @@ def _history_error(error: GitError) -> GitError:
 
 
 def _parse_commit(record: str) -> Commit:
-    """Parse one record of `git log`: the fields of `_FIELDS`, then the changes that `--raw -z` prints."""
+    """Parse one record of `git log`: the fields of `_LOG_FIELDS`, then the changes that `--raw -z` prints."""
     sha, parents, author, email, seconds, subject, rest = record.split("\0", 6)
     fields = rest.strip("\n").strip("\0").split("\0")
     changes: list[TreeChange] = []
     for header, path in zip(fields[0::2], fields[1::2], strict=False):
         old_mode, new_mode, old_object, new_object, _ = header.strip("\n").removeprefix(":").split(" ")
-        # The same paths and modes occur in many commits, so interning them saves memory.
-        modes = intern(old_mode), intern(new_mode)
-        changes.append(TreeChange(intern(path), modes[0], old_object, modes[1], new_object))
+        changes.append(TreeChange(*map(intern, (path, old_mode, old_object, new_mode, new_object))))
+    # Most of these texts occur in several commits, so interning them saves memory.
     return Commit(
-        sha=sha,
-        parents=tuple(parents.split()),
-        author=author,
-        email=email,
-        date=datetime.fromtimestamp(min(max(int(seconds), 0), _LATEST), UTC),
+        sha=intern(sha),
+        parents=tuple(map(intern, parents.split())),
+        author=intern(author),
+        email=intern(email),
+        date=datetime.fromtimestamp(min(max(int(seconds), 0), _MAX_TIMESTAMP), UTC),
         subject=subject,
         changes=tuple(changes),
     )
 
 
-def literal(path: str) -> str:
+def literal_pathspec(path: str) -> str:
     """Return a pathspec that matches exactly this path, relative to the root of the tree."""
     return f":(top,literal){path}"
 
 
 def read_shallow_commits(directory: Path) -> frozenset[str]:
-    """Return the commits whose parents a shallow git directory lacks; empty if it is not shallow."""
+    """Return the commits at which the history of a shallow git directory ends; empty if it is not shallow."""
     try:
         return frozenset((directory / "shallow").read_text(encoding="ascii").split())
     except FileNotFoundError:
@@ -693,8 +732,11 @@ IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
 
 
 @contextmanager
-def bare_worktree(clone: GitRepository, sha: str) -> Generator[GitRepository]:
-    """Add a temporary worktree to a private clone. Its HEAD is a commit, it has no files, and its index is empty."""
+def empty_worktree(clone: GitRepository, sha: str) -> Generator[GitRepository]:
+    """Yield a worktree of a private clone that has no files. Its HEAD is `sha`, and its index is empty.
+
+    The worktree is removed after the block.
+    """
     with TemporaryDirectory() as folder:
         root = Path(folder) / "tree"
         clone.run("worktree", "add", "--quiet", "--detach", "--no-checkout", str(root), sha)
@@ -707,27 +749,6 @@ def bare_worktree(clone: GitRepository, sha: str) -> Generator[GitRepository]:
 
 
 def commit_index(worktree: GitRepository, message: str, *, parents: tuple[str, ...] = ()) -> str:
-    """Commit a worktree's index and return the commit's id.
-
-    The id depends on the contents, the message, the parents and the time.
-    """
+    """Make a commit of a worktree's index, and return its id. The worktree's HEAD stays."""
     options = (word for parent in parents for word in ("-p", parent))
     return worktree.run(*IDENTITY, "commit-tree", worktree.run("write-tree"), *options, "-m", message)
-
-
-_INDEX_LINE = re.compile(r"^index .*\n(?!Binary files )", re.MULTILINE)
-"""This line of a patch contains the ids of a file before and after.
-
-For a binary file it does not match, because these ids are all that the patch shows of the change."""
-_HUNK_HEADER = re.compile(r"^@@ .*$", re.MULTILINE)
-
-
-def commits_with_same_change(repository: GitRepository, sha: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Return those of `others` whose patches equal the patch of `sha`, apart from line numbers."""
-    patches = repository.patches([sha, *others])
-    change = _patch_without_positions(patches[sha])
-    return tuple(other for other in others if _patch_without_positions(patches[other]) == change)
-
-
-def _patch_without_positions(patch: str) -> str:
-    return _HUNK_HEADER.sub("@@", _INDEX_LINE.sub("", patch))

@@ -1,16 +1,17 @@
 """The document that a localization writes, `OUT/divergence.json`, as models that every report reads.
 
-`reduce` writes the document. Readers treat it as untrusted: `read_divergence` and `read_reduction` return None for a
-file that is missing, too large or malformed. `Divergence` is the whole document. Its parts describe the wrong outputs,
-their causes, the first divergent tensors, races, stalls and crashes.
+`Divergence` is the whole document. Its parts describe the wrong outputs, their causes, the first divergent tensors,
+races, stalls and crashes. Readers do not trust the file: `read_divergence` and `read_reduction` return None for one
+that is missing, too large or malformed. The published schema is written by:
 
     python -m precision_bisect.runner.localization > docs/divergence.schema.json
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,10 +20,10 @@ from ..store.vocabulary import percent
 
 
 class DocumentPart(BaseModel):
-    """A part of `divergence.json`, as a frozen value.
+    """A part of `divergence.json`, as a frozen model.
 
-    Keys that this version does not know are ignored, so that documents of later versions that only add keys stay
-    readable. What an earlier version did not write has a default.
+    Unknown keys are ignored, because later versions may add keys. Keys that an earlier version did not write have
+    defaults.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -49,38 +50,35 @@ class FailingOutput(DocumentPart):
     shape: tuple[int, ...] = ()
     elements: int
     wrong: int
-    """The number of its elements that are over the tolerance."""
+    """The number of elements that are over the tolerance."""
     rows: tuple[RowRun, ...] = ()
-    """The first runs of rows that contain such an element."""
+    """The first runs of rows that contain an element over the tolerance."""
     worst: float | None = None
-    """The largest error as a multiple of what the tolerance allows; null for NaN, Inf, or a missing output."""
+    """The largest error as a multiple of the allowed error; null for NaN, Inf, or a missing output."""
 
 
 class UnwrittenRows(DocumentPart):
-    """The place where an output has wrong elements that no task of the failing build writes."""
+    """Wrong elements of an output that no task of the failing build writes."""
 
     output: str
     rows: tuple[RowRun, ...]
     columns: tuple[ColumnRun, ...] = ()
-    """The columns that no task writes in one of these rows. They are empty where no task writes any column."""
+    """The columns of a row that no task writes; empty where no task writes any column."""
     written_by: tuple[str, ...] = ()
-    """Tasks of the good build that write these elements."""
+    """The tasks of the good build that write these elements."""
 
 
 class CaseFailure(DocumentPart):
-    """Says why the case fails: outputs that violate |actual - expected| <= atol + rtol |expected|."""
+    """Why the case fails: the outputs that violate |actual - expected| <= atol + rtol |expected|."""
 
     rtol: float
     atol: float
     told: bool
-    """Whether the case gave this tolerance. Else it is the harness's default, widened until the good build
-    passes."""
+    """Whether the case gave this tolerance. Otherwise it is the harness's, widened until the good build passes."""
     by_good_build: bool = False
-    """Whether the good build's outputs are the expected ones, because they are over the tolerance of the golden
-    outputs.
-    """
+    """Whether the good build's outputs are the expected ones, because they differ too much from the golden ones."""
     outputs: tuple[FailingOutput, ...] = ()
-    """The outputs over the tolerance. They are empty where the case passes."""
+    """The outputs over the tolerance; empty where the case passes."""
     unwritten: tuple[UnwrittenRows, ...] = ()
 
 
@@ -93,9 +91,12 @@ class BuildChange(DocumentPart):
     """The line in the failing build's file, from 1."""
     kernel: str | None = None
     moved_from: int | None = None
-    """The line in the good build's file, from 1, where the text only moved. `line` is where it is now."""
+    """The line in the good build's file, from 1, of a text that only moved; otherwise null."""
     diff: tuple[str, ...] = ()
-    """Lines of the good build after `-`, and lines of the failing one after `+`."""
+    """Lines of the good build after `-`, and lines of the failing one after `+`; for the runtime, settings.
+
+    At most 12 are quoted. A last line without a sign counts the rest.
+    """
 
 
 CauseKind = Literal[
@@ -110,13 +111,16 @@ CauseKind = Literal[
     "runtime",
     "data",
 ]
-"""The kinds of faults:
+"""A fault has one of these kinds:
 
-- `kernel`: what a kernel computes; `out of place`: where it reads or writes.
-- `submission`: what a task is given (arguments, scalars, kernel, blocks).
-- `missing or extra task`: which tasks there are; `order`: what they wait for; `shared buffer`: where tensors lie.
-- `orchestration`: its source, where the tasks do not show more.
-- `kernel list`, `runtime` and `data`: that part of the build.
+- `kernel`: a kernel computes something else.
+- `out of place`: a kernel reads or writes elsewhere.
+- `submission`: a task is submitted with other arguments, scalars, kernel or blocks.
+- `missing or extra task`: the build has other tasks.
+- `order`: tasks wait for other tasks.
+- `shared buffer`: tensors lie elsewhere in memory.
+- `orchestration`: its source differs, and the tasks do not show more.
+- `kernel list`, `runtime` or `data`: that part of the build differs.
 """
 
 
@@ -132,19 +136,19 @@ class FailureCause(DocumentPart):
     """The share of the failing build's wrong elements, 0 to 1, that these changes alone make wrong."""
     changes: tuple[BuildChange, ...] = ()
     differences: tuple[str, ...] = ()
-    """How these changes make the tasks of a run differ from the good build's."""
+    """The differences that these changes make between the tasks of a run and those of the good build."""
     kernel: str | None = None
-    """The kernel that is at fault, or whose task is submitted differently; null where no task is."""
+    """The kernel at fault, or the kernel of a task that is submitted differently; null without such a task."""
     position: int | None = None
-    """The position of a task, in submission order. Three rules choose the task:
+    """The position of a task, in submission order. The first rule that finds a task chooses it:
 
     1. The kernel's first task that is seen to go wrong.
-    2. Where none is seen to, the first task that writes elsewhere than in the good build.
-    3. Where no task does that either, the first task that differs.
+    2. The first task that writes elsewhere than in the good build.
+    3. The first task that differs.
     """
     task_class: str | None = None
     tensor: str | None = None
-    """What that task leaves wrong, is given differently, or crashes before it has written.
+    """The tensor that the task leaves wrong, gets in another form, or crashes before writing.
 
     It is null where the source does not give its name.
     """
@@ -154,31 +158,29 @@ class NearBuffer(DocumentPart):
     """A buffer of a task, and its distance from the address of a crash."""
 
     tensor: str | None
-    """The buffer's name in the task that crashes, or else in the first of `tasks`; null where the source does not give
-    it.
-    """
+    """The buffer's name in the crashing task, or else in the first of `tasks`; null where the source gives none."""
     size: int
     """The size in bytes."""
     offset: int
-    """Bytes from the buffer's first byte to the address; below 0 where the address is before it."""
+    """The bytes from the buffer's first byte to the address; negative where the address is before the buffer."""
     tasks: tuple[int, ...]
     """The positions of the tasks that use the buffer, up to the task that crashes."""
 
 
 class Fault(DocumentPart):
-    """The address that a task touched when it crashed."""
+    """The address that a task accessed when it crashed."""
 
     address: str
     """The address in hexadecimal."""
     buffers: tuple[NearBuffer, ...]
-    """The buffers that hold the address, or else those of the crashing task, the nearest first.
+    """The buffers around the address, or else those of the crashing task, the nearest first.
 
     They are empty where the address is far from all buffers.
     """
 
 
 class CrashedTask(DocumentPart):
-    """The first task that makes a build crash: the tasks before it alone do not."""
+    """The first task with which a build crashes. With only the tasks before it, the build does not crash."""
 
     position: int
     """The position in submission order, from 0, counting tasks that run a kernel."""
@@ -189,17 +191,17 @@ class CrashedTask(DocumentPart):
     orchestration_line: int
     """The line of the statement that submits the task."""
     tensor: str | None = None
-    """The tensor that the task was to write; null where that is not one tensor with a name."""
+    """The tensor that the task was to write; null unless it is a single tensor with a name."""
     fault: Fault | None = None
-    """The fault; null where the run did not report the address, as on a board, and in documents without it."""
+    """The accessed address; null where the run did not report it, as on a board, and in documents without it."""
 
 
 DEFAULT_SCHEDULE = "as it is"
-"""This value stands in place of a schedule of the stack file where the runtime runs unchanged."""
+"""This is the name of running without any schedule of the stack file."""
 
 
 class UnorderedTasks(DocumentPart):
-    """Two tasks that touch the same elements, one writing, with no path between them in the failing build."""
+    """Two tasks that access the same elements without a path between them in the failing build. One of them writes."""
 
     before_task_id: str = ""
     before_kernel: str
@@ -210,8 +212,7 @@ class UnorderedTasks(DocumentPart):
     hazard: Literal["read after write", "write after read", "write after write"]
     cause: str
     ordered_in_reference: bool | None = None
-    """Whether the reference orders the two; null where one of them has no counterpart, or there is no other
-    build."""
+    """Whether the reference orders the two; null without a reference, or where one of them has no counterpart."""
 
 
 class OrderTrial(DocumentPart):
@@ -221,48 +222,44 @@ class OrderTrial(DocumentPart):
     variables: Mapping[str, str]
     runs: int
     failed: int
-    """Counts the runs whose outputs differ from the reference's."""
+    """The number of runs whose outputs differ from the reference's."""
     stopped: int
-    """Counts the runs without readable outputs: they crashed, stalled, or ran out of time."""
+    """The number of runs without readable outputs: they crashed, stalled, or ran out of time."""
     reference_runs: int = 0
-    """Runs of a good build under the same schedule, alternating with the failing build's.
+    """The number of runs of a good build under the same schedule, which alternate with the failing build's.
 
-    They end when the good build's outputs are wrong too. They also end when enough runs passed. A build that failed as
-    often as the failing one would have shown it by then, with a probability of 99 %.
-
+    They end when the good build's outputs are wrong too, or when enough of its runs have passed. Then a build that
+    fails as often as the failing one would have failed with a probability of 99 %.
     """
     reference_fails: bool | None = None
     """Whether a good build has wrong outputs under the schedule too.
 
-    It is null where the good build was not run or produced no outputs. It is also null where all its runs were right,
-    but too few to be sure.
+    It is null where the good build was not run, produced no outputs, or passed in too few runs to be sure.
     """
 
     @property
     def reference_may_fail(self) -> bool:
-        """Return whether a good build may fail under the schedule too, so that no difference of the builds is blamed.
+        """Return whether a good build was run under the schedule and was not shown to pass.
 
-        That holds where it was run and was not shown to pass.
+        Then no difference between the builds is blamed.
         """
         return self.reference_runs > 0 and self.reference_fails is not False
 
     @property
-    def least_rate_shown(self) -> float:
-        """Return the least failure rate that as many runs as these would have shown with a probability of 99 %.
-
-        It is the r of (1 - r)^runs = 0.01.
-        """
+    def min_rate_shown(self) -> float:
+        """Return the least failure rate that so many runs show with a probability of 99 %: (1 - r)^runs = 0.01."""
         return 1 - 0.01 ** (1 / self.runs)
 
     @property
     def passed_runs(self) -> int:
-        """Return the number of runs whose outputs are the reference's."""
+        """Return the number of runs whose outputs equal the reference's."""
         return self.runs - self.failed - self.stopped
 
 
 class OrderConfirmation(DocumentPart):
-    """Fresh runs of an order that had failed, alternating with runs of one that had passed, until one behaves
-    differently.
+    """Fresh runs of an order that had failed, alternating with runs of one that had passed.
+
+    They end when an order behaves differently than before.
     """
 
     failing: OrderTrial
@@ -270,18 +267,18 @@ class OrderConfirmation(DocumentPart):
 
     @property
     def holds(self) -> bool:
-        """Return whether the first order failed in all runs, and the other one passed in all."""
+        """Return whether one order failed in all its runs, and the other one passed in all its runs."""
         return self.failing.failed == self.failing.runs and self.passing.passed_runs == self.passing.runs
 
 
 class Race(DocumentPart):
-    """The search for a race. It is made where an edge is missing, or where a task goes wrong that is right alone."""
+    """The search for a race. It is made where an edge is missing, or where a wrong task is right when run alone."""
 
     confirmed: bool
-    """Whether one order fails and another passes on the same data, in all of several fresh runs each."""
+    """Whether one order failed and another passed on the same data, in all of several fresh runs each."""
     trials: tuple[OrderTrial, ...] = ()
     confirmation: OrderConfirmation | None = None
-    """The confirmation; null where no order failed in all its trials, or none passed in all."""
+    """The fresh runs; null unless one order failed in all its trials and another one passed in all."""
 
 
 class StalledTask(DocumentPart):
@@ -292,7 +289,7 @@ class StalledTask(DocumentPart):
     kernel_sources: tuple[str, ...]
     orchestration_source: str
     orchestration_lines: tuple[int, ...]
-    """The lines of the submits that may have made the task."""
+    """The lines of the statements that may have submitted the task."""
     state: str
     """The state in the runtime's words: RUNNING, READY or WAIT."""
     cores: tuple[int, ...]
@@ -302,18 +299,20 @@ class StalledTask(DocumentPart):
 
 
 class Stall(DocumentPart):
-    """Says where the failing build stops. `completed` of `total` tasks, allocations included, were done."""
+    """Where the failing build stops."""
 
     believed: bool
     reason: str
     completed: int
+    """The number of tasks that were done, including allocations."""
     total: int
+    """The number of all tasks, including allocations."""
     tasks: tuple[StalledTask, ...]
-    """The tasks that ran, the last one dispatched at the end; where none ran, the tasks that waited."""
+    """The tasks that ran, in the order of their dispatch; where none ran, the tasks that waited."""
 
 
 _BLOCK_LIMIT = Field(max_length=64)
-"""An error map has at most this many blocks along either side. A page draws each block."""
+"""An error map has at most this many blocks along either side, because a page draws each block."""
 _Class = Annotated[
     Literal["introduced", "inherited", "amplified", "interaction", "unknown"],
     Field(validation_alias=AliasChoices("class", "task_class"), serialization_alias="class"),
@@ -329,10 +328,9 @@ class PatternFit(DocumentPart):
 
 
 class ErrorMap(DocumentPart):
-    """Says where a tensor is wrong, by blocks of `row_step` x `column_step` elements.
+    """Where a tensor is wrong, by blocks of `row_step` x `column_step` elements.
 
-    The tensor is seen as a matrix: all dimensions but the last are its rows, the last one is its columns. `wrong` holds
-    the block rows of the shares of wrong elements (0 to 1). `wild` holds how many pairs have NaN or Inf.
+    The tensor is seen as a matrix: the last dimension is its columns, and all others are its rows.
     """
 
     rows: int
@@ -340,11 +338,13 @@ class ErrorMap(DocumentPart):
     row_step: int
     column_step: int
     wrong: Annotated[tuple[Annotated[tuple[float, ...], _BLOCK_LIMIT], ...], _BLOCK_LIMIT]
+    """The share of wrong elements of each block, 0 to 1, by block row."""
     wild: Annotated[tuple[Annotated[tuple[int, ...], _BLOCK_LIMIT], ...], _BLOCK_LIMIT]
+    """The number of pairs with NaN or Inf in each block, by block row."""
 
 
 class TensorStatistics(DocumentPart):
-    """The difference of one tensor. Errors are over pairs that are finite on both sides; null where undefined."""
+    """The difference of one tensor. Errors are of pairs that are finite on both sides, and null where undefined."""
 
     dtype: str
     reference_dtype: str | None = None
@@ -366,17 +366,17 @@ class TensorStatistics(DocumentPart):
 
     @property
     def worst(self) -> str:
-        """Return how far the tensor is off, in words.
+        """Return the worst difference in words: the numbers of NaN and Inf, and the largest error.
 
-        NaN and Inf have no error, so they are counted. There is no error where only the sign of zeros differs.
+        Where only the sign of zeros differs, there is no error.
         """
         wild = [f"{count} {what}" for count, what in ((self.nan, "NaN"), (self.inf, "Inf")) if count]
         if self.max_error == 0 and wild:
             return ", ".join(wild)
         if self.max_error == 0 and self.different:
             return "-0.0 stands for 0.0 or the other way round"
-        at = f" at {list(self.max_error_index)}" if self.max_error_index is not None else ""
-        return ", ".join([*wild, f"error {self.max_error:.6g}{at}"])
+        where = f" at {list(self.max_error_index)}" if self.max_error_index is not None else ""
+        return ", ".join([*wild, f"absolute error {self.max_error:.6g}{where}"])
 
 
 class TaskDistances(DocumentPart):
@@ -401,7 +401,7 @@ class TaskDistances(DocumentPart):
 
 
 class FirstDivergent(DocumentPart):
-    """One tensor of a divergent task none of whose predecessors diverges."""
+    """A tensor of a divergent task whose predecessors do not diverge."""
 
     task_id: str
     position: int | None = None
@@ -413,9 +413,9 @@ class FirstDivergent(DocumentPart):
     """The task's id in the reference; null without a reference that is run."""
     orchestration_source: str
     orchestration_lines: tuple[int, ...] = ()
-    """The lines of the submits that may have made the task."""
+    """The lines of the statements that may have submitted the task."""
     cause: int | None = None
-    """The number, from 1, of the cause that the task shows; null where none is known."""
+    """The number, from 1, of the cause that makes the task diverge; null where none is known."""
     argument: int
     tensor: str | None = None
     """The tensor's name in the orchestration; null where the source does not give it."""
@@ -425,11 +425,11 @@ class FirstDivergent(DocumentPart):
     pattern: PatternFit | None = None
     """The pattern with the highest confidence; null where none fits."""
     statistics: TensorStatistics | None = None
-    """The statistics; null where type or shape differ so that elements do not correspond."""
+    """The statistics; null where types or shapes differ so that elements do not correspond."""
 
 
 class DownstreamTask(DocumentPart):
-    """What a task after the first divergent ones made of the error that reached it."""
+    """A task after the first divergent ones, and its effect on the error that reached it."""
 
     task_id: str
     position: int
@@ -440,18 +440,25 @@ class DownstreamTask(DocumentPart):
 
 
 DIVERGENCE, TASK_GRAPH = "divergence.json", "task_graph.html"
-"""The folder of a localization holds these files: this document, and the page of its tasks."""
+"""The folder of a localization has these files: this document, and the page of its tasks."""
+_PAGE_HEAD = re.compile(rb'<aside>(?:\n  <p class="back">.*?</p>)?')
+
+
+def link_back(page: bytes, address: str, text: str) -> bytes:
+    """Return the page of a localization's tasks with a link back, in place of an earlier one."""
+    link = f'<aside>\n  <p class="back"><a href="{address}">{text}</a></p>'.encode()
+    return _PAGE_HEAD.sub(lambda _: link, page, count=1)
 
 
 class ReferenceUsed(DocumentPart):
-    """What the failing build was compared with."""
+    """The reference with which the failing build was compared."""
 
     kind: Literal["good build", "other target", "other schedule", "recorded values", "golden data"]
     """The kind of reference.
 
-    With another schedule, or another target (in documents of earlier versions), the reference is the failing build
-    itself, run differently. With recorded values or golden data nothing is run: values are compared by name. The golden
-    outputs are among the recorded values.
+    With `other schedule`, or `other target` in older documents, the reference is the failing build itself, run in
+    another way. `recorded values` and `golden data` are compared by name, and nothing is run. The recorded values
+    include the golden outputs.
     """
     path: str
     platform: str
@@ -475,7 +482,7 @@ class DivergentPass(DocumentPart):
 
 
 class GeneratedSources(DocumentPart):
-    """Generated sources that differ between the builds, and the component that they show to be at fault."""
+    """The generated sources that differ between the builds, and the component at fault."""
 
     differing: tuple[str, ...] = ()
     only_failing: tuple[str, ...] = ()
@@ -508,105 +515,91 @@ class Divergence(Document):
     schedule: str | None = None
     """The schedule of the stack file in which the failing build was dumped; null where the runtime ran unchanged.
 
-    The build was seen to fail in this order, while another one passed.
+    The build failed under this schedule, and passed under another one.
     """
     tasks: int = 0
     runs: int = 0
     """The number of runs until the first divergent tasks were shown.
 
-    It counts runs of the failing build, and of the good one with changes of it. It includes the run that recorded the
-    graph, and runs that alternated with the good build's.
+    These are all runs of the failing build, and runs of the good build with changes of the failing one.
     """
     reference_runs: int = 0
     bytes_dumped: int = 0
     """The bytes that the failing build dumped, in all runs."""
     failure: CaseFailure | None = None
-    """The failure; null where no harness reports a run's outputs, and in documents without it."""
+    """The failure of the case; null where no harness reports a run's outputs, and in documents without it."""
     causes: tuple[FailureCause, ...] = ()
-    """The causes, ordered by their effect on the failing outputs.
+    """The causes, those with the largest effect on the failing outputs first.
 
     They are empty without a good build to which changes can be applied.
     """
     cleared: tuple[BuildChange, ...] = ()
-    """Changes from the good build that are no cause."""
+    """The changes from the good build that are no cause."""
     first_divergent: tuple[FirstDivergent, ...] = ()
-    """The first divergent tensors, those of the first cause first. They are empty where the case passes."""
+    """The first divergent tensors, those of the first cause first; empty where the case passes."""
     not_shown: tuple[NamedTask, ...] = ()
-    """Further first divergent tasks, whose kernels are in `first_divergent` already. The budget of bytes had no room
-    for them.
-    """
+    """Further first divergent tasks, for which the budget of bytes had no room. `first_divergent` has their kernels."""
     candidates: tuple[NamedTask, ...] = ()
-    """Holds, in a comparison with recorded values, the tasks before the divergent ones whose results are not all known.
-
-    The error may come from them.
-    """
+    """The tasks before the divergent ones of whose results some were not recorded. The error may come from them."""
     not_compared: tuple[str, ...] = ()
-    """Recorded values that say nothing about this build, and why."""
+    """The recorded values that were not compared, and why."""
     rounding: tuple[NamedTask, ...] = ()
-    """Tasks before the divergent ones that differ within the harness's tolerance and within rounding: they are no
-    fault.
-    """
+    """The tasks before the divergent ones whose differences are within the harness's tolerance and within rounding."""
     downstream: tuple[DownstreamTask, ...] = ()
     """Some of the tasks after the divergent ones, one for each kernel."""
     vanished: tuple[NamedTask, ...] = ()
-    """Tasks that diverged during the search, but not in the run that was to show it."""
+    """The tasks that diverged during the search, but not in the last run."""
     missing_edges: tuple[UnorderedTasks, ...] = ()
     race: Race | None = None
-    """The search for a race; null where nothing points to one, or the harness does not report a run's outputs."""
+    """The search for a race; null where nothing suggests one, or where the harness does not report a run's outputs."""
     tried: tuple[OrderTrial, ...] = ()
-    """Runs of a build that passes without a schedule, until one fails.
+    """Runs under each schedule of the stack file and without one, until one fails.
 
-    They are made under each schedule of the stack file, and some more without one. They are made where tasks do not
-    wait for each other that do in the reference.
+    They are made of a build that passes without a schedule, if it lacks an order of tasks that the reference has.
     """
     in_turns: OrderTrial | None = None
-    """Runs in the order in which the build fails, alternating with the good build's.
+    """Runs under the schedule in which the build fails, alternating with the good build's.
 
     It is null where the build passes or produces no outputs, and in documents without it.
     """
     stall: Stall | None = None
-    """The stall; null where the failing build ends. Where it is given, nothing was compared."""
+    """The stall, after which nothing was compared; null where the failing build ends."""
     ended: str | None = None
-    """How the failing build ended, where it neither produced its outputs nor stalled; otherwise null."""
+    """The ending of a failing build that neither produced its outputs nor stalled; otherwise null."""
     crash: CrashedTask | None = None
-    """The crash; null where there was none, where runs with fewer tasks missed it, and in documents without it."""
+    """The crash; null without one, where runs with fewer tasks did not crash, and in documents without it."""
     generated: GeneratedSources | None = None
     """The generated sources; null where the failing build is its own reference."""
     unaligned: tuple[NamedTask, ...] = ()
     unaligned_reference: tuple[NamedTask, ...] = ()
     unvisited: tuple[NamedTask, ...] = ()
-    """Tasks that may hold a further first divergence and were not examined."""
+    """The tasks that may be further first divergent ones, and were not examined."""
 
     def run_evidence(self, cause: FailureCause) -> str:
-        """Describe what the good build does with a cause's changes: wrong outputs, a stall, or the failing build's
-        end.
-        """
+        """Describe the effect of a cause's changes on the good build: wrong outputs, a stall, or the same ending."""
         if not cause.confirmed:
             return "a candidate: runs do not tell it apart"
         if self.stall is not None:
-            what = "it stall"
+            effect = "it stall"
         elif self.ended is not None:
-            what = "it end in the same way"
+            effect = "it end in the same way"
         else:
-            what = f"{percent(cause.effect)} of what is wrong"
+            effect = f"{percent(cause.effect)} of what is wrong"
         if len(cause.changes) > 1:
             return (
-                f"in the good build, these {len(cause.changes)} changes together make {what}; fewer of them do not "
+                f"in the good build, these {len(cause.changes)} changes together make {effect}; fewer of them do not "
                 "make it fail"
             )
-        return f"alone in the good build, it makes {what}"
+        return f"alone in the good build, it makes {effect}"
 
     @property
     def passes(self) -> bool:
-        """Return whether the failing build's outputs are within the tolerance in every tried order in which the
-        reference's are.
-        """
+        """Return whether the failing build's outputs are right in every tried order in which the reference's are."""
         return self.failure is not None and not self.failure.outputs and not self.first_divergent
 
     @property
     def has_findings(self) -> bool:
-        """Return whether there is something to look at: a cause, a divergent tensor, a stall, or a task that
-        crashes."""
+        """Return whether there is a cause, a divergent tensor, a stall or a crash."""
         return bool(self.causes or self.first_divergent or self.stall or self.crash)
 
 
@@ -616,8 +609,9 @@ def divergence_schema_text() -> str:
 
 
 REDUCTION = "reduction.json"
+"""The folder of a reduction has this document."""
 _MAX_DOCUMENT_BYTES = 4 << 20
-"""A larger document, in bytes, is not read. A document with a thousand divergent tensors is smaller."""
+"""A document of more than this many bytes is not read. One with a thousand divergent tensors is smaller."""
 
 
 class _Size(DocumentPart):
@@ -626,36 +620,44 @@ class _Size(DocumentPart):
 
 
 class ReductionSize(DocumentPart):
-    """How far a build was reduced."""
+    """The size of a build before and after its reduction."""
 
     tasks: _Size
     kernels: _Size
 
 
 class Localization(Document):
-    """The result of a localization, as it is kept with the bisection's conclusion."""
+    """The result of a localization, as a bisection's conclusion contains it."""
 
     schema_version: Literal[1] = 1
     status: Literal["found", "nothing", "left out"]
     message: str
-    """One line that says why there is no result, or what was compared."""
+    """One line that says what was compared, or why there is no result."""
     divergence: Divergence | None = None
     reduction: ReductionSize | None = None
     reduced: Path | None = None
     """The folder of the reduction."""
 
 
+_Result = TypeVar("_Result", bound=Document)
+
+
 def read_divergence(folder: Path) -> Divergence | None:
-    """Return the divergence that a folder holds; None where it has none that can be read."""
-    value = _read(folder / DIVERGENCE)
+    """Return the divergence in a folder; None where the file is missing, too large or malformed."""
+    return read_result(folder / DIVERGENCE, Divergence)
+
+
+def read_result(file: Path, model: type[_Result]) -> _Result | None:
+    """Return the document in a file; None where the file is missing, too large or malformed."""
+    value = _read(file)
     try:
-        return None if value is None else read_document(Divergence, value)
+        return None if value is None else read_document(model, value)
     except DocumentError:
         return None
 
 
 def read_reduction(folder: Path) -> ReductionSize | None:
-    """Return the size of the reduction that a folder holds; None where it has none that can be read."""
+    """Return the size of the reduction in a folder; None where the file is missing, too large or malformed."""
     value = _read(folder / REDUCTION)
     try:
         return None if value is None else ReductionSize.model_validate(value)

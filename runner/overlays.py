@@ -1,7 +1,8 @@
 """Overlays and cherry-picks: changes to the commits of a repository before they are built.
 
-An overlay is a file or folder of another revision, or of the user's disk, that lies over every commit. A cherry-pick
-repairs a range of commits that cannot be tested: it applies the change of one commit on top of each of them.
+An overlay replaces a file or folder of every commit by that of another revision, or of the user's disk. `OverlayReader`
+reads the option `--overlay`. A cherry-pick repairs a range of commits that cannot be tested: the change of one commit
+is applied on top of each of them. `CherryPicks` says which commits get which patches.
 """
 
 import os
@@ -11,16 +12,16 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from .errors import UsageError, UserError
-from .git import IDENTITY, GitError, GitRepository, TreeEntry, bare_worktree, commit_index, literal
+from .git import IDENTITY, GitError, GitRepository, TreeEntry, commit_index, empty_worktree, literal_pathspec
 from .settings import expand_home
 from .stack import Model, Overlay, Stack
 
 _CONFLICTS = 1
-"""`git merge-tree` ends with this exit code where a merge has conflicts."""
+"""`git merge-tree` exits with this code if a merge has conflicts."""
 
 
 class CherryPick(Model):
-    """Applies the change of `commit` on top of each commit of `old..new`, of the same repository. Ids are full."""
+    """The change of `commit`, to be applied on top of each commit of `old..new`. All three are full ids."""
 
     commit: str
     old: str
@@ -32,17 +33,17 @@ class PatchConflictError(UserError):
 
 
 def patch_name(repository: str) -> str:
-    """Return the key of a repository's patches among revisions. Its value is the commit ids, parted by blanks."""
+    """Return the key of a repository's patches among revisions. The value is the commits' ids, separated by blanks."""
     return f"{repository}+cherry-picks"
 
 
 def list_patches(revisions: Mapping[str, str], repository: str) -> list[str]:
-    """Return the commits that are picked on top of a repository's revision, in order."""
+    """Return the commits to pick on top of a repository's revision, in order."""
     return revisions.get(patch_name(repository), "").split()
 
 
 class CherryPicks:
-    """Knows which commits of one repository are tested with which patches."""
+    """The cherry-picks of one repository."""
 
     def __init__(self, picks: Sequence[CherryPick], *, repository: str, git: GitRepository) -> None:
         self.repository = repository
@@ -50,9 +51,9 @@ class CherryPicks:
         self._git = git
 
     def commits_for(self, sha: str) -> list[str]:
-        """Return the commits to pick on top of a commit, in the order in which they were given."""
+        """Return the commits to pick on top of a commit, in the order of the cherry-picks."""
         return [
-            pick.commit for pick, stretch in zip(self._picks, self._ranges, strict=True) if sha in stretch
+            pick.commit for pick, commits in zip(self._picks, self._ranges, strict=True) if sha in commits
         ]
 
     @cached_property
@@ -66,29 +67,30 @@ class CherryPicks:
 def find_applicable_commits(
     clone: GitRepository, change: str, commits: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Return the commits on top of which another commit's change can be made.
+    """Return the commits on top of which the change of the commit `change` applies without conflicts.
 
-    Returns None where git is older than 2.38 and cannot merge without a worktree. `clone` is a private repository; it
-    gets commits that nothing refers to.
+    Returns None where git is older than 2.38 and cannot merge without a worktree. Commits that nothing refers to are
+    added to `clone`, which is a private repository.
     """
 
-    def commit_tree(commit: str, *parents: str) -> str:
-        named = (word for parent in parents for word in ("-p", parent))
-        return clone.run(*IDENTITY, "commit-tree", f"{commit}^{{tree}}", *named, "-m", commit)
+    def copy_commit(commit: str, *parents: str) -> str:
+        options = (word for parent in parents for word in ("-p", parent))
+        return clone.run(*IDENTITY, "commit-tree", f"{commit}^{{tree}}", *options, "-m", commit)
 
-    # Git merges commits that share a parent, so the parent of the change is put before both.
-    before = commit_tree(f"{change}^")
-    after = commit_tree(change, before)
-    applies: list[str] = []
+    # A merge of a commit with the change, from the parent of the change on, applies the change. So both get a copy of
+    # that parent as their only parent.
+    base = copy_commit(f"{change}^")
+    changed = copy_commit(change, base)
+    applicable: list[str] = []
     for commit in commits:
         try:
-            clone.run("merge-tree", "--write-tree", commit_tree(commit, before), after)
+            clone.run("merge-tree", "--write-tree", copy_commit(commit, base), changed)
         except GitError as error:
             if error.status != _CONFLICTS:
                 return None
         else:
-            applies.append(commit)
-    return tuple(applies)
+            applicable.append(commit)
+    return tuple(applicable)
 
 
 def apply_patch(worktree: GitRepository, sha: str) -> None:
@@ -102,10 +104,7 @@ def apply_patch(worktree: GitRepository, sha: str) -> None:
 
 
 class OverlayReader:
-    """Reads what `--overlay PATH[@REV]` names.
-
-    `clones` are the private repositories, in which files of the user's disk are kept.
-    """
+    """Reads the overlays that `--overlay PATH[@REV]` names."""
 
     def __init__(
         self,
@@ -115,9 +114,9 @@ class OverlayReader:
         here: Path,
         searched: str,
     ) -> None:
-        """Relative paths begin at the folder `here`, or else at the root of the repository `searched`.
+        """A relative path begins at the folder `here`, or else at the root of the repository `searched`.
 
-        Git prints paths from that root.
+        Files of the user's disk are committed to `clones`, the private repositories.
         """
         self._stack = stack
         self._searched = searched
@@ -126,7 +125,7 @@ class OverlayReader:
         self._here = here
 
     def apply_overlays(self, texts: Sequence[str]) -> Stack:
-        """Return the stack with these overlays, later ones over earlier ones. Raises `UserError`."""
+        """Return the stack with these overlays. Raises `UserError`."""
         repositories = dict(self._stack.repositories)
         for text in texts:
             name, overlay = self._read(text)
@@ -136,26 +135,27 @@ class OverlayReader:
         return self._stack.model_copy(update={"repositories": repositories})
 
     def resolve_revisions(self, texts: Sequence[str]) -> dict[str, str]:
-        """Return each `PATH@REV` with the id of the commit that it stands for now. Raises `UserError`."""
-        held: dict[str, str] = {}
+        """Return `PATH@ID` for each `PATH@REV`, with the commit's id in place of the revision. Raises `UserError`."""
+        resolved: dict[str, str] = {}
         for text in texts:
             typed, at, _ = text.partition("@")
             if at:
-                held[text] = f"{typed}@{self._read(text)[1].commit}"
-        return held
+                resolved[text] = f"{typed}@{self._read(text)[1].commit}"
+        return resolved
 
     def _read(self, text: str) -> tuple[str, Overlay]:
+        """Return the repository and the overlay of an option's text. Raises `UserError`."""
         option = f"--overlay {text}"
         typed, at, revision = text.partition("@")
         if not typed or (at and not revision):
             raise UsageError(f"{option}: expected PATH or PATH@REV")
-        places = self._places(typed, option)
-        for name, path in places:
+        candidates = self._candidates(typed, option)
+        for name, path in candidates:
             commit, files = self._files(name, path, revision, option)
             if files:
                 break
         else:
-            raise self._missing_files_error(*places[0], revision, option)
+            raise self._missing_files_error(*candidates[0], revision, option)
         self._check_pins(name, files, option)
         overlay = Overlay(
             path=path,
@@ -167,15 +167,12 @@ class OverlayReader:
         return name, overlay
 
     def _files(self, name: str, path: str, revision: str, option: str) -> tuple[str, Sequence[TreeEntry]]:
-        """Return the files at a path, and the commit that holds them.
-
-        They are those of a revision, or of the disk where no revision is named.
-        """
+        """Return the commit that holds the files at a path, and the files. Without a revision, they are the disk's."""
         if not revision:
             return self._read_disk(name, path)
         repository = self._repositories[name]
         commit = repository.resolve(revision, option=option)
-        return commit, list(repository.tree(commit, (literal(path),)))
+        return commit, list(repository.tree(commit, (literal_pathspec(path),)))
 
     def _missing_files_error(self, name: str, path: str, revision: str, option: str) -> UsageError:
         repository = self._repositories[name]
@@ -189,21 +186,23 @@ class OverlayReader:
             f"{option}: expected a file, or a folder with files, found none at {path} in {where}"
         )
 
-    def _places(self, typed: str, option: str) -> list[tuple[str, str]]:
-        """Return the repositories and paths that a typed path may mean. A link is laid over as a link."""
+    def _candidates(self, typed: str, option: str) -> list[tuple[str, str]]:
+        """Return the repositories and paths that a typed path may mean. Raises `UsageError` where there is none."""
+        # Git prints paths from the root of the searched repository.
         starts = (self._here, self._repositories[self._searched].path)
-        places = [self._place(start / expand_home(Path(typed))) for start in starts]
-        found = list(dict.fromkeys(filter(None, places)))
-        if not found:
+        located = [self._locate(start / expand_home(Path(typed))) for start in starts]
+        candidates = list(dict.fromkeys(filter(None, located)))
+        if not candidates:
             known = ", ".join(str(repository.path.resolve()) for repository in self._repositories.values())
             raise UsageError(
                 f"{option}: expected a file or folder inside of a checkout of the stack ({known})"
             )
-        return found
+        return candidates
 
-    def _place(self, file: Path) -> tuple[str, str] | None:
-        """Return the repository of a file, and its path there."""
+    def _locate(self, file: Path) -> tuple[str, str] | None:
+        """Return the innermost repository around a file, and the file's path in it; None where there is none."""
         path = Path(os.path.normpath(file))
+        # A link is an overlay itself, so only its parents are resolved.
         path = path.parent.resolve() / path.name
         roots = {name: repository.path.resolve() for name, repository in self._repositories.items()}
         holders = [name for name, root in roots.items() if root in path.parents]
@@ -213,19 +212,19 @@ class OverlayReader:
         return name, str(PurePosixPath(path.relative_to(roots[name])))
 
     def _read_disk(self, name: str, path: str) -> tuple[str, list[TreeEntry]]:
-        """Return a commit of the private clone that holds the files at a path of the checkout, and nothing else."""
+        """Commit the files at a path of the checkout to the private clone; return the commit and the files."""
         repository, clone = self._repositories[name], self._clones[name]
         if repository.is_bare:
             return "", []
         listed = repository.run(
-            "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", literal(path)
+            "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", literal_pathspec(path)
         )
         files = [
             file for file in dict.fromkeys(listed.split("\0")) if file and _is_file(repository.path / file)
         ]
         if not files:
             return "", []
-        with bare_worktree(clone, repository.resolve("HEAD", option="--overlay")) as worktree:
+        with empty_worktree(clone, repository.resolve("HEAD", option="--overlay")) as worktree:
             for file in files:
                 (worktree.path / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(repository.path / file, worktree.path / file, follow_symlinks=False)
@@ -235,6 +234,7 @@ class OverlayReader:
         return commit, list(clone.tree(commit))
 
     def _check_pins(self, name: str, files: Sequence[TreeEntry], option: str) -> None:
+        """Check that an overlay has no pin file. Raises `UsageError`."""
         pins = {path for pin in self._stack.pins.values() if pin.holder == name for path in pin.paths}
         moved = sorted(pins.intersection(entry.path for entry in files))
         if moved:
@@ -249,25 +249,27 @@ def overlay_ref(commit: str) -> str:
 
 
 def repository_object(repository: GitRepository, commit: str, path: str) -> str:
-    """Return the id of the file or folder at a path."""
+    """Return the id of the file or folder at a path of a commit."""
     return repository.run("rev-parse", "--verify", "--quiet", f"{commit}:{path}")
 
 
 def apply_overlay(worktree: GitRepository, overlay: Overlay) -> None:
-    """Replace the worktree's files by an overlay's. Other files in its folder stay. Raises `GitError`."""
-    worktree.run("checkout", "--quiet", overlay.commit, "--", literal(overlay.path))
+    """Replace the worktree's files by an overlay's. Other files in an overlay's folder stay. Raises `GitError`."""
+    worktree.run("checkout", "--quiet", overlay.commit, "--", literal_pathspec(overlay.path))
 
 
 def covered_files(repository: GitRepository, overlays: Sequence[Overlay]) -> Iterator[str]:
     """Yield the paths of all files of the overlays."""
     for overlay in overlays:
-        yield from (entry.path for entry in repository.tree(overlay.commit, (literal(overlay.path),)))
+        yield from (
+            entry.path for entry in repository.tree(overlay.commit, (literal_pathspec(overlay.path),))
+        )
 
 
 def read_effective_text(
     repository: GitRepository, overlays: Sequence[Overlay], sha: str, path: str
 ) -> str | None:
-    """Return a file's text at a commit as runs see it; None where it is missing."""
+    """Return a file's text at a commit with overlays; None where it is missing."""
     for overlay in reversed(overlays):
         if overlay.covers(path) and (text := repository.read_text(overlay.commit, path)) is not None:
             return text
@@ -278,10 +280,9 @@ def overlay_notices(stack: Stack) -> Iterator[str]:
     """Yield a sentence for each overlay."""
     for name, repository in stack.repositories.items():
         for overlay in repository.overlays:
-            of = (
-                "as on disk" if overlay.revision is None else f"of {overlay.revision} ({overlay.commit[:12]})"
-            )
-            yield f"{overlay.path} {of} is laid over every commit of {name}"
+            short = overlay.commit[:12]
+            source = "as on disk" if overlay.revision is None else f"of {overlay.revision} ({short})"
+            yield f"{overlay.path} {source} is laid over every commit of {name}"
 
 
 def _is_file(path: Path) -> bool:

@@ -1,9 +1,8 @@
-"""The commit of every repository that belongs to a probe, as pins say.
+"""Pins, and the commits of all repositories that a probe uses.
 
-A pin is a gitlink, a commit's id in a file, or a version in a `KEY=VALUE` line of a file. `PinReader` reads pins at any
-commit. `Revisions` extends a commit of one repository to commits of all. The rest reads a repository's submodules:
-where commits pin them, and what a checkout on this disk holds of them. `add_submodule_pins` makes pins of them, so
-that a bisection can continue inside a submodule that moves.
+A pin is a submodule, a commit's id in a file, or a version in a line of a file. `PinReader` reads pins at any commit.
+`Revisions` extends a commit of one repository to commits of all. `list_submodules` reads the submodules of a commit,
+and `add_submodule_pins` makes pins of them, so that a bisection can continue inside a submodule that moves.
 """
 
 import os
@@ -29,19 +28,22 @@ from .stack import (
 )
 
 _ABSENT = ("", "")
+"""The mode and the object of a path that a commit does not have."""
 
 
 class PinReader:
-    """Reads pins at any commit of their holders, and writes the text of a pin file with pins at given values."""
+    """Reads pins at any commit of their holders, and makes the text of a pin file with given values."""
 
     def __init__(self, stack: Stack, repositories: Mapping[str, GitRepository]) -> None:
         self._stack = stack
         self._repositories = repositories
         self._entries: dict[tuple[str, str, str], tuple[str, str]] = {}
+        """The mode and the object of pin files and submodules, by repository, commit and path."""
         self._texts: dict[tuple[str, str], str | None] = {}
+        """The texts of pin files, by holder and object."""
 
     def learn(self, repository: str, history: Sequence[Commit]) -> None:
-        """Derive the pins of a history, parents first, from its changes, without asking git for each commit."""
+        """Read the pins of a history, parents first, from its changes instead of from each commit."""
         pins = [pin for pin in self._stack.pins.values() if pin.holder == repository]
         for path in {path for pin in pins for path in pin.paths}:
             for commit in history:
@@ -77,11 +79,12 @@ class PinReader:
                 return None if releases is None else releases.commits.get(version)
 
     def display_value(self, name: str, sha: str) -> str | None:
-        """Return a pin's value at a commit of its holder as people know it: a release by its version."""
+        """Return a pin's value at a commit of its holder, for people: a release is shown by its version."""
         pin = self._stack.pins[name]
         return self._version(pin, sha) if isinstance(pin, VersionFilePin) else self.value(name, sha)
 
     def _version(self, pin: VersionFilePin, sha: str) -> str | None:
+        """Return the version that a pin's file names; None where it is missing."""
         text = self.text(pin.holder, sha, pin.path)
         found = _find_assignment(text or "", pin.key)
         if text is None and pin.earlier is not None:
@@ -99,7 +102,10 @@ class PinReader:
         return self._texts[key]
 
     def pin_file_text(self, holder: str, path: str, revisions: Mapping[str, str]) -> str | None:
-        """Return a pin file's text with the values of `revisions`. A pin that the commit lacks is not added."""
+        """Return a pin file's text with the values of `revisions`; None where the commit has no such file.
+
+        A pin that the file lacks is not added.
+        """
         text = self.text(holder, revisions[holder], path)
         if text is None:
             return None
@@ -114,7 +120,7 @@ class PinReader:
         return text
 
     def changed_pin_files(self, revisions: Mapping[str, str]) -> Mapping[tuple[str, str], str]:
-        """Return the new texts of the pin files, by holder and path, that differ from what is committed."""
+        """Return the new texts of the pin files that differ from the committed ones, by holder and path."""
         changed: dict[tuple[str, str], str] = {}
         for holder, path in self._stack.pin_files:
             pins = [
@@ -128,7 +134,7 @@ class PinReader:
         return changed
 
     def changed_gitlinks(self, revisions: Mapping[str, str]) -> Mapping[tuple[str, str], str]:
-        """Return the commits of submodules, by holder and path, that differ from what the holder's commit pins."""
+        """Return the commits of the submodules that differ from the pinned ones, by holder and path."""
         return {
             (pin.holder, pin.path): revisions[target]
             for target, pin in self._stack.gitlinks.items()
@@ -137,7 +143,7 @@ class PinReader:
         }
 
     def _replace_commit_id(self, pin: CommitFilePin, path: str, text: str, value: str, sha: str) -> str:
-        """Replace the commit id in a file's text, if this is the file that counts at `sha`."""
+        """Replace the commit id in a file's text, if the pin is read from this file at `sha`."""
         if path == pin.path:
             return text if text.strip() == value else f"{value}\n"
         assert pin.earlier is not None
@@ -147,13 +153,13 @@ class PinReader:
         return text[: found.start("value")] + value + text[found.end("value") :]
 
     def _replace_version(self, pin: VersionFilePin, path: str, text: str, value: str, sha: str) -> str:
-        """Replace the version in a file's text, if this is the file that counts at `sha`."""
+        """Replace the version in a file's text, if the pin is read from this file at `sha`."""
         if path == pin.path:
             found = _find_assignment(text, pin.key)
         else:
             assert pin.earlier is not None
-            counts = self.text(pin.holder, sha, pin.path) is None
-            found = _find_plain_value(text, pin.earlier.key) if counts else None
+            is_read = self.text(pin.holder, sha, pin.path) is None
+            found = _find_plain_value(text, pin.earlier.key) if is_read else None
         if found is None:
             return text
         version = value if pin.target is None else self._stack.version_of(pin.target, value)
@@ -190,8 +196,7 @@ def _find_plain_value(text: str, key: str) -> re.Match[str] | None:
 
 
 def _find_assignment(text: str, key: str) -> re.Match[str] | None:
-    """Find the `KEY=VALUE` line as a shell reads it: the last one counts; quotes and comments are no part of the
-    value.
+    """Find the last `KEY=VALUE` line, as a shell reads it: without quotes and comments.
 
     >>> _find_assignment("PTOAS_VERSION=v0.56\\nPTOAS_VERSION='v0.57'  # newer\\n", "PTOAS_VERSION")["value"]
     'v0.57'
@@ -218,7 +223,7 @@ class Revisions:
         *,
         picks: CherryPicks | None = None,
     ) -> None:
-        """`fixed` gives the commits of repositories that are neither searched nor pinned."""
+        """`fixed` are the commits of repositories that are neither searched nor pinned. `picks` are the patches."""
         self._stack = stack
         self._fixed = fixed
         self._picks = picks
@@ -226,13 +231,10 @@ class Revisions:
         self.pins = PinReader(stack, repositories)
 
     def complete(self, chosen: Mapping[str, str]) -> dict[str, str]:
-        """Return the commit of every repository, and the values of the other pins that are chosen.
+        """Return the commit of every repository, with patches, renames, and the other chosen values.
 
-        A repository's commit is the chosen one, else what its holder pins, else the fixed one. The result includes the
-        patches of a commit and the renames that it has made. The target of an optional pin is left out where the
-        holder's commit has no such submodule.
-
-        Raises `NoPinError`.
+        A repository's commit is the chosen one, or else the pinned one, or else the fixed one. The target of an
+        optional pin is left out where the holder's commit has no such submodule. Raises `NoPinError`.
         """
         revisions: dict[str, str] = dict(chosen)
 
@@ -253,13 +255,14 @@ class Revisions:
             revision(name)
         if self._picks is not None:
             patches = self._picks.commits_for(revisions[self._picks.repository])
-            revisions |= {patch_name(self._picks.repository): " ".join(patches)} if patches else {}
+            if patches:
+                revisions[patch_name(self._picks.repository)] = " ".join(patches)
         return revisions | self._renames.revisions_with_renames(revisions)
 
     def _pinned_commit(self, name: str, holder: str) -> str | None:
-        """Return what a pin names at a commit of its holder; None where an optional one is missing.
+        """Return a pin's value at a commit of its holder; None where an optional pin is missing.
 
-        Raises `NoPinError`, also where that commit is missing on this disk.
+        Raises `NoPinError`, also where the holder's commit is not on this disk.
         """
         pin = self._stack.pins[name]
         try:
@@ -277,7 +280,7 @@ class Revisions:
         return pinned
 
     def _expected_value(self, pin: Pin) -> str:
-        """Describe what a pin has to contain."""
+        """Describe the values that a pin may have."""
         match pin:
             case GitlinkPin():
                 return "a submodule"
@@ -290,8 +293,14 @@ class Revisions:
                     f"one of the {len(versions)} releases of {pin.target} ({versions[0]} to {versions[-1]})"
                 )
 
+    def depend_on(self, repository: str) -> bool:
+        """Return whether more than its own revision follows from a repository's commit."""
+        is_holder = any(pin.holder == repository for pin in self._stack.pins.values())
+        is_renamed = any(rename.repository == repository for rename in self._stack.renames)
+        return is_holder or is_renamed or (self._picks is not None and self._picks.repository == repository)
+
     def learn(self, repository: str, history: Sequence[Commit]) -> None:
-        """Derive the pins and renames of a history, parents first, without asking git for each commit."""
+        """Read the pins and renames of a history, parents first, from its changes instead of from each commit."""
         self.pins.learn(repository, history)
         self._renames.learn(repository, history)
 
@@ -299,7 +308,7 @@ class Revisions:
 def fixed_revisions(
     stack: Stack, repositories: Mapping[str, GitRepository], *, searched: str
 ) -> dict[str, str]:
-    """Return the commits of the repositories that are neither searched nor pinned, by the stack file's `revision`.
+    """Return the commits of the repositories that are neither searched nor pinned: their `revision` in the stack file.
 
     Raises `UserError`.
     """
@@ -312,19 +321,19 @@ def fixed_revisions(
 
 @dataclass(frozen=True, kw_only=True)
 class Submodule:
-    """A folder of a tree that holds a commit of another repository.
-
-    `name` is its name in .gitmodules. `is_here` says whether that commit is on this disk.
-    """
+    """A submodule of a tree."""
 
     path: str
     commit: str
+    """The commit at which the tree pins the submodule."""
     name: str | None
+    """The name in .gitmodules; None where that file has none."""
     is_here: bool
+    """Whether the pinned commit is on this disk."""
 
 
 class MissingSubmoduleError(UserError):
-    """The checkout has a submodule, but not the commit of it that is pinned."""
+    """The checkout has a submodule, but lacks the pinned commit of it."""
 
     def __init__(self, submodule: Submodule, checkout: GitRepository) -> None:
         super().__init__(
@@ -336,9 +345,9 @@ class MissingSubmoduleError(UserError):
 def list_submodules(
     clone: GitRepository, treeish: str, *, besides: Collection[str] = ()
 ) -> Iterator[Submodule]:
-    """Yield the submodules that a tree pins except those at some paths, each before the submodules inside it.
+    """Yield the submodules of a tree, except those at the paths `besides`, each before the submodules inside it.
 
-    `clone` has access to the objects of them all.
+    `clone` sees the objects of all submodules.
     """
     links = [entry for entry in clone.tree(treeish) if entry.mode == GITLINK and entry.path not in besides]
     names = _names(clone, treeish) if links else {}
@@ -350,38 +359,40 @@ def list_submodules(
 
 
 def is_initialized(checkout: GitRepository, submodule: Submodule) -> bool:
-    """Return whether a checkout has a submodule now, or had it and keeps its repository."""
+    """Return whether a checkout has, or had, a submodule. Git keeps the repository of a removed submodule."""
     if (checkout.path / submodule.path / ".git").exists():
         return True
-    place = None if submodule.name is None else ("modules", *Path(submodule.name).parts)
-    return place is not None and any(store.parts[-len(place) :] == place for store in module_stores(checkout))
+    if submodule.name is None:
+        return False
+    end = ("modules", *Path(submodule.name).parts)
+    return any(directory.parts[-len(end) :] == end for directory in module_stores(checkout))
 
 
 def module_stores(checkout: GitRepository) -> list[Path]:
     """Return the git directories of all submodules that a checkout has or had, and of those inside them."""
-    directories = {checkout.common_directory, Path(checkout.run("rev-parse", "--absolute-git-dir"))}
-    stores = [store for directory in sorted(directories) for store in _stores_in(directory / "modules")]
+    directories = {checkout.common_directory, checkout.directory}
+    stores = [store for directory in sorted(directories) for store in _git_directories(directory / "modules")]
     staged = checkout.run("ls-files", "--stage", "-z").split("\0")
     for path in (entry.partition("\t")[2] for entry in staged if entry.startswith(GITLINK)):
-        # A submodule that was added as an existing checkout holds its repository itself.
+        # A submodule that was added as an existing checkout has its git directory in itself.
         if (checkout.path / path / ".git").exists():
             submodule = GitRepository(checkout.path / path)
             stores += [submodule.common_directory, *module_stores(submodule)]
     return list(dict.fromkeys(stores))
 
 
-def _stores_in(modules: Path) -> Iterator[Path]:
-    """Yield the git directories below a folder. They are named like their submodules; slashes are folders."""
-    for folder, inner, files in os.walk(modules):
-        if "HEAD" in files and "objects" in inner:
+def _git_directories(modules: Path) -> Iterator[Path]:
+    """Yield the git directories below a folder. A slash in a submodule's name makes a subfolder."""
+    for folder, subfolders, files in os.walk(modules):
+        if "HEAD" in files and "objects" in subfolders:
             yield Path(folder)
-            # Below a git directory there are only its own submodules.
-            inner[:] = ["modules"] if "modules" in inner else []
-        inner.sort()
+            # Inside a git directory, only its own submodules may have further ones.
+            subfolders[:] = ["modules"] if "modules" in subfolders else []
+        subfolders.sort()
 
 
 def _names(clone: GitRepository, treeish: str) -> dict[str, str]:
-    """Return the names of a tree's submodules in .gitmodules, by path; empty where it is missing or cannot be read."""
+    """Return the names of a tree's submodules, by path; none where .gitmodules is missing or cannot be read."""
     try:
         lines = clone.run(
             "config", "--blob", f"{treeish}:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"
@@ -393,7 +404,7 @@ def _names(clone: GitRepository, treeish: str) -> dict[str, str]:
 
 
 def moved_submodules(commits: Iterable[Commit]) -> dict[str, frozenset[str]]:
-    """Return the submodules that some commits move: their paths, and the commits from and to which they move."""
+    """Return the commits from and to which some commits move submodules, by the submodule's path."""
     moved: dict[str, frozenset[str]] = {}
     for change in (change for commit in commits for change in commit.changes):
         if change.old_mode == change.new_mode == GITLINK:
@@ -403,7 +414,7 @@ def moved_submodules(commits: Iterable[Commit]) -> dict[str, frozenset[str]]:
 
 
 def pinned_submodules(repository: GitRepository, commits: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Return the paths of the submodules of some commits, and the commits that they are pinned to."""
+    """Return the commits at which some commits pin submodules, by the submodule's path."""
     pinned: dict[str, frozenset[str]] = {}
     for entry in (entry for sha in commits for entry in repository.tree(sha)):
         if entry.mode == GITLINK:
@@ -416,47 +427,45 @@ def add_submodule_pins(
 ) -> tuple[Stack, list[str]]:
     """Return the stack with a repository and a pin for each submodule, and a sentence for each one left out.
 
-    Submodules are those at the paths of `pinned`, and those inside of them. One is left out that the checkout has, but
-    not in a form that can be searched. `pinned` gives the commits at which each is pinned, by path in `holder`. `clone`
-    has access to the objects of all submodules that the checkout has or had.
+    `pinned` gives the submodules of `holder`: by path, the commits at which each is pinned. The submodules inside them
+    are added too. A shallow one is left out. `clone` sees the objects of all submodules that the checkout has or had.
     """
-    found = _SubmodulePins(dict(stack.repositories), dict(stack.pins), clone)
+    collected = _SubmodulePins(dict(stack.repositories), dict(stack.pins), clone)
     for path, commits in sorted(pinned.items()):
-        found.add(holder, path, commits, place=stack.repositories[holder].path / path)
-    # A new stack is made, because a copy would keep values that were computed from the old pins.
+        collected.add(holder, path, commits, place=stack.repositories[holder].path / path)
+    # This is a new stack, because a copy would keep the cached properties of the old pins.
     fields = {name: getattr(stack, name) for name in Stack.model_fields}
-    made = {**fields, "repositories": found.repositories, "pins": found.pins}
-    return Stack.model_validate(made), found.told
+    fields |= {"repositories": collected.repositories, "pins": collected.pins}
+    return Stack.model_validate(fields), collected.notices
 
 
 def has_commit_in_pin(
     submodule: Submodule, holder: str, stack: Stack, clones: Mapping[str, GitRepository]
 ) -> bool:
-    """Return whether the commit of a submodule of `holder` is in the repository of the pin at its place, if there is
-    one.
-    """
-    place = stack.directory(holder) / submodule.path
-    targets = (target for target in stack.gitlinks if stack.directory(target) == place)
+    """Return whether a submodule of `holder` is a pin of the stack whose clone has the submodule's commit."""
+    directory = stack.directory(holder) / submodule.path
+    targets = (target for target in stack.gitlinks if stack.directory(target) == directory)
     return any(clones[target].has_commit(submodule.commit) for target in targets)
 
 
 @dataclass(frozen=True)
 class _SubmodulePins:
+    """Collects repositories and pins for submodules, and notices of those that are left out."""
+
     repositories: dict[str, Repository]
     pins: dict[str, Pin]
     clone: GitRepository
-    told: list[str] = field(default_factory=list[str])
+    notices: list[str] = field(default_factory=list[str])
 
     def add(self, holder: str, path: str, commits: Collection[str], *, place: Path) -> None:
-        """Add the submodule at a path of its holder, which the checkout has at `place`, and those inside it."""
-        # A submodule that is not checked out now may have been. Then its repository is kept, and the clone sees its
-        # objects.
+        """Add the submodule at a path of its holder, and those inside it. `place` is its folder in the checkout."""
+        # The clone also sees the objects of a submodule that is no longer checked out.
         repository = GitRepository(place) if (place / ".git").exists() else self.clone
-        here = sorted(sha for sha in commits if repository.has_commit(sha))
-        if not here:
-            return  # The missing submodules are reported elsewhere.
+        present = sorted(sha for sha in commits if repository.has_commit(sha))
+        if not present:
+            return  # `missing_submodules` reports it.
         if repository.shallow_commits:
-            self.told.append(
+            self.notices.append(
                 f"{place} is a shallow clone: a commit that moves it is not followed into it; run: git -C {place} "
                 "fetch --unshallow"
             )
@@ -464,11 +473,11 @@ class _SubmodulePins:
         name = self._name(f"{holder}/{path}" if holder in self.pins else path)
         self.repositories[name] = Repository(path=repository.path, submodules=True)
         self.pins[name] = GitlinkPin(kind="gitlink", holder=holder, path=path, target=name, optional=True)
-        for inner, pinned in sorted(pinned_submodules(repository, here).items()):
+        for inner, pinned in sorted(pinned_submodules(repository, present).items()):
             self.add(name, inner, pinned, place=place / inner)
 
     def _name(self, path: str) -> str:
-        """Return the name of a submodule: its path, in the characters that a repository of a stack may have."""
+        """Return a free name for a submodule: its path, in the characters that a name of a stack may have."""
         name = re.sub(r"[^A-Za-z0-9_-]", "-", path)
         name = name if is_plain_name(name) else f"_{name}"
         while name in RESERVED_NAMES or name in self.repositories:

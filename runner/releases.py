@@ -1,8 +1,8 @@
 """Releases of a tool as a git history in which each release is a commit, so that they are searched like commits.
 
-A commit holds the release's name in `VERSION`. Where a folder holds the releases unpacked, a link `release` leads to
-this one. Where the commit that a release was made from is known, `SOURCE` holds its id, and a pin of the stack may lead
-there.
+`list_releases` looks the releases up, and `add_releases` makes the histories. A commit has the file `VERSION` with the
+release's name. It may have a link `release` to the unpacked release. It may have the file `SOURCE` with the id of the
+commit that the release was made from.
 """
 
 import fnmatch
@@ -25,15 +25,16 @@ from .git import GitRepository, inherited_environment
 from .stack import Releases, Stack, Version
 
 _LIST_TIMEOUT = 120
-"""A command that lists versions is stopped after this many seconds. It may wait for a server."""
+"""A command that lists releases is stopped after this many seconds. It may wait for a server."""
 _RELEASE_LIST = "releases.json"
+"""This file of a history has the releases from which it was made, and their commits."""
 _COMMITTER = f"{MAKER} <{MAKER_EMAIL}>"
 _VERSION = TypeAdapter(Version)
 
 
 @dataclass(frozen=True)
 class _Release:
-    """A release with its folder and the commit that it was made from, where these are known."""
+    """A release, with its folder and its source commit where these are known."""
 
     version: str
     folder: str | None
@@ -41,7 +42,7 @@ class _Release:
 
 
 def add_releases(stack: Stack, folder: Path) -> Stack:
-    """Return the stack with a repository in `folder` for each tool that has releases, and with their commits.
+    """Make a history in `folder` for each tool that has releases; return the stack with these repositories.
 
     Raises `UserError`.
     """
@@ -66,7 +67,7 @@ def add_releases(stack: Stack, folder: Path) -> Stack:
 
 
 def list_releases(stack: Stack, name: str) -> tuple[str, ...]:
-    """Return the releases of a tool, oldest first. Writes nothing. Raises `UserError` where they cannot be found."""
+    """Return the names of a tool's releases, oldest first. Raises `UserError` where they cannot be found."""
     releases = stack.repositories[name].releases
     if releases is None:
         return ()
@@ -82,7 +83,7 @@ def release_notices(stack: Stack) -> Iterator[str]:
 
 
 def _find_releases(stack: Stack, releases: Releases, where: str) -> list[_Release]:
-    """Return all releases, oldest first. Raises `UserError` where there are none, or their source cannot be read."""
+    """Return all releases, oldest first. Raises `UserError` where there are none, or they cannot be listed."""
     tags = None if releases.tags is None else _tags(stack, releases.tags)
     names, source = _versions(releases, tags, where)
     versions = [name for name in names if fnmatch.fnmatchcase(name, releases.pattern)]
@@ -98,10 +99,10 @@ def _find_releases(stack: Stack, releases: Releases, where: str) -> list[_Releas
     if len(set(versions)) < len(versions):
         twice = next(version for version in versions if versions.count(version) > 1)
         raise UsageError(f"{where}: expected each release once, found {twice} twice in {source}")
-    without = [version for version in versions if tags is not None and version not in tags]
-    if without:
+    untagged = [version for version in versions if tags is not None and version not in tags]
+    if untagged:
         raise UsageError(
-            f"{where}: expected a tag of {releases.tags} for each release, found none named {without[0]}; fetch the "
+            f"{where}: expected a tag of {releases.tags} for each release, found none named {untagged[0]}; fetch the "
             "tags there, or leave such releases out with pattern"
         )
     return [
@@ -115,7 +116,7 @@ def _find_releases(stack: Stack, releases: Releases, where: str) -> list[_Releas
 
 
 def _versions(releases: Releases, tags: Mapping[str, str] | None, where: str) -> tuple[list[str], str]:
-    """Return the names of releases, oldest first, and the source of the names."""
+    """Return the names of releases, oldest first, and where they come from, in words."""
     if releases.versions:
         return list(releases.versions), "versions"
     if releases.folder is not None:
@@ -184,33 +185,33 @@ def _numbers(text: str) -> list[tuple[int, str]]:
 
 
 def _write_history(path: Path, releases: Sequence[_Release]) -> dict[str, str]:
-    """Return the commits of a history of these releases, which is made where it does not exist yet.
+    """Make a history of these releases, unless it exists; return the commit of each.
 
-    A commit's id depends only on it and the commits before it, so an added release leaves the others unchanged.
+    A commit's id depends only on its release and the earlier ones, so a new release leaves the other commits unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     listed = json.dumps([[each.version, each.folder, each.source] for each in releases])
     with FileLock(path.with_name(f"{path.name}.lock")):
-        known = path / ".git" / _RELEASE_LIST
-        if known.is_file():
-            written, commits = cast(tuple[str, dict[str, str]], json.loads(known.read_text(encoding="utf-8")))
+        file = path / ".git" / _RELEASE_LIST
+        if file.is_file():
+            written, commits = cast(tuple[str, dict[str, str]], json.loads(file.read_text(encoding="utf-8")))
             if written == listed:
                 return commits
         if not (path / ".git").is_dir():
             GitRepository(path.parent).run("init", "--quiet", "--template=", str(path))
             GitRepository(path).run("config", "gc.auto", "0")
-        commits = _import(path, releases)
+        commits = _import_releases(path, releases)
         GitRepository(path).run("checkout", "--quiet", "--force", "--detach", commits[releases[-1].version])
-        write_whole(known, json.dumps([listed, commits]))
+        write_whole(file, json.dumps([listed, commits]))
     return commits
 
 
-def _import(path: Path, releases: Sequence[_Release]) -> dict[str, str]:
-    """Make the commits, and a tag for each."""
+def _import_releases(path: Path, releases: Sequence[_Release]) -> dict[str, str]:
+    """Make a commit and a tag of each release; return the commits. Raises `UserError`."""
     marks = path / ".git" / "releases.marks"
     done = subprocess.run(
         ["git", "-C", str(path), "fast-import", "--quiet", "--force", f"--export-marks={marks}"],
-        input="".join(_stream(releases)).encode(),
+        input="".join(_import_stream(releases)).encode(),
         env=inherited_environment(),
         capture_output=True,
         check=False,
@@ -221,11 +222,12 @@ def _import(path: Path, releases: Sequence[_Release]) -> dict[str, str]:
     return {release.version: ids[f":{number}"] for number, release in enumerate(releases, start=1)}
 
 
-def _stream(releases: Sequence[_Release]) -> Iterator[str]:
-    """Yield the input of `git fast-import`. The dates of releases are unknown; those here only keep the order."""
-    # Without this the first commit would follow what an earlier list has left.
+def _import_stream(releases: Sequence[_Release]) -> Iterator[str]:
+    """Yield the input of `git fast-import`."""
+    # Without this, the first commit would follow the commits of an earlier list.
     yield "reset refs/heads/releases\n"
     for number, release in enumerate(releases, start=1):
+        # The dates of releases are not known, so the number takes the place of the date.
         yield f"commit refs/heads/releases\nmark :{number}\ncommitter {_COMMITTER} {number} +0000\n"
         yield _data(f"release {release.version}")
         if number > 1:

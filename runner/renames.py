@@ -1,17 +1,9 @@
 """Renames of arguments, functions and classes, and the files that are adapted to them (`--adapt`).
 
-A commit's own files know its names. Files of other times do not: those that are laid over it, and those of the case's
-repository where another repository made the rename. The adaptation writes such files with the names of the commit under
-test.
-
-`add_renames` adds the renames of the `--adapt` files to a stack. `RenameTracker` says which of them a revision has
-made, and `adapt` respells the files of a worktree.
-
-`proposed_renames` searches for renames in a commit's diff of Python files. A name counts as renamed where the diff puts
-another one in its place, as the parser sees places. It is a keyword argument or parameter of a function, or else an
-attribute, an imported name or a definition. A rename is proposed where all places agree. The old name must not be used
-after the commit, except where a test expects an error, and the new name not before it. `find_explaining_renames`
-searches for the rename that explains a refused argument.
+A commit's own files use its names, but its overlays may not. Neither may the case's files, if another repository made
+the rename. `adapt` rewrites such files of a worktree with the names of the commit under test. `add_renames` reads the
+renames of a file, and `RenameTracker` finds out which of them a revision has made. `proposed_renames` finds renames in
+a commit's diff, and `find_explaining_renames` those that explain a refused argument.
 """
 
 import ast
@@ -31,7 +23,7 @@ from ..store.vocabulary import Commit, plural
 from .errors import UsageError, reason
 from .git import GitError, GitRepository
 from .overlays import covered_files, read_effective_text
-from .settings import TomlError, parse_toml
+from .settings import TomlError, first_error, parse_toml
 from .spellings import (
     ATTRIBUTE,
     DEFINITION,
@@ -44,26 +36,23 @@ from .spellings import (
     respell_source,
     spellings,
 )
-from .stack import Model, Rename, Stack, first_error
+from .stack import Model, Rename, Stack
 
 PYTHON_FILES = "*.py"
 """Files that match this pattern of git are adapted."""
 
-_NO_FILE_MATCH = 1
-"""`git grep` ends with this exit code where no file has the word."""
-
 _MAX_NAMED_FILES = 3
-"""A notice names this many files and counts the others, so that it stays one line."""
+"""A notice names at most this many files, and counts the others, so that it stays one line."""
 
 
 class RenameRules(Model):
-    """The tables of a file that `--adapt` names."""
+    """A file of `--adapt`."""
 
     rename: tuple[Rename, ...] = Field(min_length=1)
 
 
 def add_renames(stack: Stack, files: Iterable[Path], repositories: Mapping[str, GitRepository]) -> Stack:
-    """Return the stack with the renames of some files, in their order. Raises `UserError`."""
+    """Return the stack with the renames of `--adapt` files, in their order. Raises `UserError`."""
     renames = [
         _resolve_rename(rename, stack, repositories, option=f"--adapt {file}")
         for file in files
@@ -86,70 +75,74 @@ def format_toml(rename: Rename) -> str:
 def renames_name(repository: str) -> str:
     """Return the key of a repository's made renames among revisions.
 
-    Its value is the ids of the commits that made them, parted by blanks.
+    The value is the ids of the commits that made them, separated by blanks.
     """
     return f"{repository}+renames"
 
 
 def is_rename_applied(rename: Rename, revisions: Mapping[str, str]) -> bool:
-    """Return whether a revision has a rename's new name."""
+    """Return whether the repository of a rename has the new name at some revisions."""
     return rename.commit in revisions.get(renames_name(rename.repository), "").split()
 
 
 class RenameTracker:
-    """Finds the renames that a revision, or a commit that it builds on, has made."""
+    """Finds out which renames a revision, or one of its ancestors, has made."""
 
     def __init__(self, renames: Sequence[Rename], repositories: Mapping[str, GitRepository]) -> None:
         self._commits: dict[str, list[str]] = {}
+        """The commits that make renames, by repository."""
         for rename in renames:
             commits = self._commits.setdefault(rename.repository, [])
-            commits += [rename.commit] if rename.commit not in commits else []
+            if rename.commit not in commits:
+                commits.append(rename.commit)
         self._repositories = repositories
         self._known: dict[tuple[str, str], bool] = {}
+        """Whether a commit that makes renames is an ancestor of a commit, by both ids."""
 
     def learn(self, repository: str, history: Sequence[Commit]) -> None:
-        """Derive the renames of a history, parents first, without asking git for each commit."""
-        for made in self._commits.get(repository, ()):
+        """Find the renames of a history, parents first, without asking git for each commit."""
+        for renaming in self._commits.get(repository, ()):
             for commit in history:
-                self._known[made, commit.sha] = made == commit.sha or any(
-                    self._has(repository, parent, made) for parent in commit.parents
+                self._known[renaming, commit.sha] = renaming == commit.sha or any(
+                    self._has(repository, parent, renaming) for parent in commit.parents
                 )
 
     def revisions_with_renames(self, revisions: Mapping[str, str]) -> dict[str, str]:
         """Return the made renames of some revisions, by `renames_name`."""
         found = {
-            repository: [made for made in commits if self._has(repository, revisions[repository], made)]
+            repository: [each for each in commits if self._has(repository, revisions[repository], each)]
             for repository, commits in self._commits.items()
         }
         return {renames_name(repository): " ".join(made) for repository, made in found.items() if made}
 
-    def _has(self, repository: str, sha: str, made: str) -> bool:
-        if (made, sha) not in self._known:
+    def _has(self, repository: str, sha: str, renaming: str) -> bool:
+        """Return whether a commit has the renames that the commit `renaming` makes."""
+        if (renaming, sha) not in self._known:
             try:
-                self._known[made, sha] = self._repositories[repository].is_ancestor(made, sha)
+                self._known[renaming, sha] = self._repositories[repository].is_ancestor(renaming, sha)
             except GitError:
-                # A commit that cannot be had is reported when its content is read.
-                return False
-        return self._known[made, sha]
+                return False  # A missing commit is reported when its content is read.
+        return self._known[renaming, sha]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """A respelling in the files of a repository: in all of them (`is_whole`), else in those that are laid over."""
+    """A respelling in files of a repository."""
 
     respelling: Respelling
     is_whole: bool
+    """Whether all Python files of the repository are respelled, and not only its overlays."""
 
     @property
     def as_json(self) -> str:
-        """Return the input of `spellings.py` where it runs as a program."""
+        """Return the argument of `spellings.py` where it runs as a program."""
         parts = self.respelling
-        return json.dumps([[parts.spelling, parts.instead, list(parts.keyword_of)]])
+        return json.dumps([[parts.old, parts.new, list(parts.keyword_of)]])
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptedFile:
-    """A file, and the number of places in which it is respelled."""
+    """A file, and the number of places at which it is respelled."""
 
     repository: str
     path: str
@@ -157,47 +150,50 @@ class AdaptedFile:
 
 
 def adapt(worktree: GitRepository, stack: Stack, repository: str, revisions: Mapping[str, str]) -> None:
-    """Respell the files of a worktree, which already contains its overlays, to the names of its revisions."""
+    """Respell the files of a worktree, which already has its overlays, with the names of some revisions."""
     for adaptation in adaptations(stack, repository, revisions):
-        respell_files(worktree.path, _paths(worktree, stack, repository, adaptation), [adaptation.respelling])
+        if adaptation.is_whole:
+            paths = worktree.run("ls-files", "-z", "--", PYTHON_FILES).split("\0")
+        else:
+            paths = [*covered_files(worktree, stack.repositories[repository].overlays)]
+        respell_files(worktree.path, paths, [adaptation.respelling])
 
 
 def adaptations(stack: Stack, repository: str, revisions: Mapping[str, str]) -> Iterator[Adaptation]:
     """Yield the respellings of a repository's files, in the order in which they are applied.
 
-    The renames that are not made yet are undone first, the latest one first. Then those that are made are applied, in
-    their order.
+    First the renames that the revisions have not made are undone, the latest one first. Then the made ones are applied.
     """
-    concerned = [each for each in stack.renames if is_adapted(stack, repository, each)]
-    to_come = [each for each in concerned if not is_rename_applied(each, revisions)]
-    for rename in (*reversed(to_come), *(each for each in concerned if is_rename_applied(each, revisions))):
+    relevant = [each for each in stack.renames if is_adapted(stack, repository, each)]
+    made = [each for each in relevant if is_rename_applied(each, revisions)]
+    for rename in (*(each for each in reversed(relevant) if each not in made), *made):
         yield Adaptation(
-            respelling=make_respelling(rename, made=rename not in to_come),
+            respelling=make_respelling(rename, made=rename in made),
             is_whole=_is_whole(stack, repository, rename),
         )
 
 
 def is_adapted(stack: Stack, repository: str, rename: Rename) -> bool:
-    """Return whether a rename concerns files of a repository."""
+    """Return whether files of a repository are adapted to a rename."""
     return _is_whole(stack, repository, rename) or bool(stack.repositories[repository].overlays)
 
 
 def make_respelling(rename: Rename, *, made: bool) -> Respelling:
-    """Return the respelling that a rename means for a file of another time."""
-    spelling, instead = (rename.old, rename.new) if made else (rename.new, rename.old)
-    return Respelling(spelling, instead, rename.keyword_of)
+    """Return the respelling of other files for a commit that has made a rename, or has not."""
+    old, new = (rename.old, rename.new) if made else (rename.new, rename.old)
+    return Respelling(old, new, rename.keyword_of)
 
 
 def adapted_files(
     clones: Mapping[str, GitRepository], stack: Stack, rename: Rename, revisions: Mapping[str, str]
 ) -> Iterator[AdaptedFile]:
-    """Yield the files that a rename changes at some revisions, each as it was committed."""
+    """Yield the files that are adapted to a rename at some revisions."""
     respelling = make_respelling(rename, made=is_rename_applied(rename, revisions))
     for name in (each for each in stack.repositories if each in revisions):
         clone, sha, overlays = clones[name], revisions[name], stack.repositories[name].overlays
         files = set(covered_files(clone, overlays))
         if _is_whole(stack, name, rename):
-            files |= _files_with_word(clone, sha, respelling.spelling)
+            files.update(_files_with_word(clone, sha, respelling.old, PYTHON_FILES))
         for path in sorted(files):
             if path.endswith(".py") and is_adapted(stack, name, rename):
                 text = read_effective_text(clone, overlays, sha, path) or ""
@@ -209,9 +205,9 @@ def adapted_files(
 def describe_rename(
     rename: Rename, subject: str, adapted: Mapping[str, Sequence[AdaptedFile]]
 ) -> Iterator[str]:
-    """Yield sentences that describe what a rename means for the runs.
+    """Yield sentences that describe the effect of a rename on the runs.
 
-    `adapted` holds the files that it changes, by the end of the range.
+    `subject` is that of its commit. `adapted` are the files that are adapted to it, by the end of the range.
     """
     made_by = f"{rename.commit[:12]} of {rename.repository} ({subject})"
     if not any(adapted.values()):
@@ -256,59 +252,42 @@ def _resolve_rename(
 
 
 def _is_whole(stack: Stack, repository: str, rename: Rename) -> bool:
+    """Return whether all files of a repository are of other commits than the rename: they are the case's."""
     return repository == stack.case.repository != rename.repository
 
 
-def _paths(worktree: GitRepository, stack: Stack, repository: str, adaptation: Adaptation) -> list[str]:
-    if adaptation.is_whole:
-        return worktree.run("ls-files", "-z", "--", PYTHON_FILES).split("\0")
-    return [*covered_files(worktree, stack.repositories[repository].overlays)]
-
-
-def _files_with_word(clone: GitRepository, sha: str, word: str) -> set[str]:
-    """Return the Python files that contain a word."""
-    try:
-        found = clone.run("grep", "-l", "-z", "-w", "-F", "-e", word, sha, "--", PYTHON_FILES)
-    except GitError as error:
-        if error.status == _NO_FILE_MATCH:
-            return set()
-        raise
-    return {path.removeprefix(f"{sha}:") for path in found.split("\0") if path}
+def _files_with_word(clone: GitRepository, sha: str, word: str, *patterns: str) -> list[str]:
+    """Return the files of a commit that match a pattern and contain a word."""
+    found = clone.run_or_none("grep", "-l", "-z", "-w", "-F", "-e", word, sha, "--", *patterns) or ""
+    return [path.removeprefix(f"{sha}:") for path in found.split("\0") if path]
 
 
 _SUFFIXES = (".py", ".pyi")
-"""Files with these suffixes are searched: Python's sources, and stubs, which repeat the names of an extension
-module."""
+"""Files with these suffixes are searched. Stubs (`.pyi`) have the names of an extension module."""
 
 _ARGUMENT_ROLES = (KEYWORD, PARAMETER)
 _OTHER_ROLES = (ATTRIBUTE, IMPORT, DEFINITION)
 _PRIVATE_PREFIXES = ("_", "test_")
-"""Prefixes of names that other files do not call: private names, and tests. Their renames adapt nothing."""
+"""Names with these prefixes are not used by other files, so their renames adapt nothing."""
 
 _EXPECTS_ERROR = ("raises", "assertRaises", "assertRaisesRegex")
-"""These functions of pytest and unittest open a block in which an error is expected.
+"""These functions of pytest and unittest begin a block in which an error is expected.
 
-An old name in such a block is no use of it: a test checks that it is gone."""
-
-_NO_MATCH = 1
-"""`git grep` ends with this exit code where no file has the word."""
+A test uses an old name in such a block to check that it is gone."""
 
 _REFUSAL = re.compile(
     r"(?P<function>\w+(?:\.[\w<>]+)*)\(\) got an unexpected keyword argument '(?P<keyword>\w+)'"
 )
 _CONSTRUCTOR = "__init__"
-"""Python names the constructor in its message. A rename names the class."""
+"""Python's message names the constructor, but a rename names the class."""
 
 _MAX_COMMITS = 40
-"""This many commits are examined at most, of those that change how often the argument is used.
-
-Each takes the parser a moment, and the rename is almost always among the nearest.
-"""
+"""At most this many commits are examined. Each takes a moment, and the rename is almost always among the nearest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProposedRename:
-    """A rename and its evidence: the number of places in the diff, and the first of them."""
+    """A rename, and its evidence: the number of places in the diff, and the first place."""
 
     rename: Rename
     places: int
@@ -317,10 +296,12 @@ class ProposedRename:
 
 @dataclass(frozen=True, kw_only=True)
 class DoubtfulRename:
-    """A name that the diff puts in place of another one, and why the two may not mean the same."""
+    """A name that the diff puts in place of another one, but that may not mean the same."""
 
     told: str
+    """The two names, and the number of places."""
     why: str
+    """The reason for the doubt."""
 
 
 @dataclass(frozen=True)
@@ -334,10 +315,11 @@ class RefusedArgument:
 def proposed_renames(
     repository: GitRepository, name: str, sha: str, *, about: RefusedArgument | None = None
 ) -> tuple[list[ProposedRename], list[DoubtfulRename]]:
-    """Return what a commit renames, those with most places first, and the doubtful renames.
+    """Return the renames of a commit, those with most places first, and the doubtful renames.
 
-    `name` is the name of the repository. With `about`, only renames of that argument count, under its old name or its
-    new one.
+    A name counts as renamed where the diff of a Python file puts another one in its place, in the same role. The rename
+    is doubtful if the old name is still used after the commit, or the new one was used before it. `name` is the name of
+    the repository. With `about`, only renames from or to that argument count.
     """
     commit = repository.commit(sha)
     if not commit.parents:
@@ -349,12 +331,9 @@ def proposed_renames(
         if change.path.endswith(_SUFFIXES) and change.old_mode == change.new_mode
     ]
     if about is not None:
-        # Only a file in which the number of the word's uses changes can rename it. One question to git saves reading
-        # all other files.
-        differ = repository.run(
-            "diff", "--name-only", "-z", "-S", about.keyword, old.sha, sha, "--", *changed
-        )
-        changed = differ.split("\0")[:-1] if changed else []
+        # A file that renames the word changes the number of its uses. Git finds such files faster than reading all.
+        found = repository.run("diff", "--name-only", "-z", "-S", about.keyword, old.sha, sha, "--", *changed)
+        changed = found.split("\0")[:-1] if changed else []
     places = defaultdict[_Pair, _Places](_Places)
     for path in changed:
         for pair, line in _pairs(old, new, path):
@@ -362,11 +341,14 @@ def proposed_renames(
                 places[pair].add(path, line)
     doubts = {pair: _doubt(pair, old=old, new=new) for pair in sorted(places)}
     _doubt_rivals(doubts)
-    grouped = defaultdict[tuple[str, str, bool], list[_Pair]](list)
-    ordered = sorted(doubts.items(), key=lambda each: -places[each[0]].count)
-    for pair, doubt in ordered:
+    doubtful: list[DoubtfulRename] = []
+    groups = defaultdict[tuple[str, str, bool], list[_Pair]](list)
+    for pair, doubt in sorted(doubts.items(), key=lambda each: -places[each[0]].count):
         if doubt is None:
-            grouped[pair.old, pair.new, bool(pair.function)].append(pair)
+            groups[pair.old, pair.new, bool(pair.function)].append(pair)
+        else:
+            told = f"{pair.describe(pair.old)} to {pair.new}, {plural(places[pair].count, 'place')}"
+            doubtful.append(DoubtfulRename(told=told, why=doubt))
     proposed = [
         ProposedRename(
             rename=Rename(
@@ -379,20 +361,13 @@ def proposed_renames(
             places=sum(places[pair].count for pair in pairs),
             first=places[pairs[0]].first,
         )
-        for pairs in grouped.values()
-    ]
-    doubtful = [
-        DoubtfulRename(
-            told=f"{pair.describe(pair.old)} to {pair.new}, {plural(places[pair].count, 'place')}", why=doubt
-        )
-        for pair, doubt in ordered
-        if doubt is not None
+        for pairs in groups.values()
     ]
     return sorted(proposed, key=lambda each: -each.places), doubtful
 
 
 def refused_argument(line: str) -> RefusedArgument | None:
-    """Return the argument that Python's message in a line refuses; None where the line has no such message.
+    """Return the argument that a message of Python's in a line refuses; None where the line has none.
 
     >>> refused_argument("TypeError: Config.__init__() got an unexpected keyword argument 'level'")
     RefusedArgument(function='Config', keyword='level')
@@ -415,12 +390,12 @@ def find_explaining_renames(
 ) -> list[ProposedRename]:
     """Return the renames that would explain why the commit `at` refuses an argument, the older one first.
 
-    The argument may be the old name: then a commit that `at` builds on made the rename. Or it is the new name: then a
-    commit on the way from `at` to the `later` ones makes it. `name` is the name of the repository. The ancestors of the
-    `earlier` commits are examined only where nothing else is found.
+    If the argument is the old name, `at` or an ancestor of it made the rename. If it is the new name, a commit between
+    `at` and the `later` ones made it. Ancestors of the `earlier` commits are examined only where nothing else is found.
+    `name` is the name of the repository.
     """
 
-    def first(commits: Sequence[str], side: Literal["old", "new"]) -> Iterator[ProposedRename]:
+    def find_first(commits: Sequence[str], side: Literal["old", "new"]) -> Iterator[ProposedRename]:
         for sha in commits:
             for proposed in proposed_renames(repository, name, sha, about=refused)[0]:
                 rename = proposed.rename
@@ -429,24 +404,25 @@ def find_explaining_renames(
                     return
 
     limit = f"--max-count={_MAX_COMMITS}"
-    made = _commits_changing_uses(repository, refused.keyword, limit, at, *(f"^{sha}" for sha in earlier))
-    to_come = _commits_changing_uses(repository, refused.keyword, "--reverse", *later, f"^{at}")
-    found = [*first(made, "old"), *first(to_come[:_MAX_COMMITS], "new")]
-    return found or [*first(_commits_changing_uses(repository, refused.keyword, limit, at), "old")]
+    before = _commits_changing_uses(repository, refused.keyword, limit, at, *(f"^{sha}" for sha in earlier))
+    after = _commits_changing_uses(repository, refused.keyword, "--reverse", *later, f"^{at}")
+    found = [*find_first(before, "old"), *find_first(after[:_MAX_COMMITS], "new")]
+    return found or [*find_first(_commits_changing_uses(repository, refused.keyword, limit, at), "old")]
 
 
-def _commits_changing_uses(repository: GitRepository, word: str, *commits: str) -> list[str]:
-    """Return the commits that change how often a word occurs in Python files."""
-    return repository.run("log", "--format=%H", "-S", word, *commits, "--", "*.py", "*.pyi").split()
+def _commits_changing_uses(repository: GitRepository, word: str, *revisions: str) -> list[str]:
+    """Return the commits that change the number of uses of a word in Python files. `git log` gets `revisions`."""
+    return repository.run("log", "--format=%H", "-S", word, *revisions, "--", "*.py", "*.pyi").split()
 
 
 @dataclass(frozen=True, order=True)
 class _Pair:
-    """One name in place of another. `function` is empty where the names are no arguments."""
+    """A name, and the name that replaces it in a diff."""
 
     old: str
     new: str
     function: str
+    """The function whose arguments the names are; empty where they are no arguments."""
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -458,7 +434,7 @@ class _Pair:
 
 @dataclass
 class _Places:
-    """The places of a pair in the diff."""
+    """The number of places of a pair in the diff, and the first place."""
 
     count: int = 0
     first: str = ""
@@ -476,16 +452,20 @@ class _Tree:
     sha: str
     _files: dict[str, list[Spelling]] = field(default_factory=dict[str, list[Spelling]])
 
-    def use(self, name: str, pair: _Pair) -> str | None:
-        """Return where a name is used in the roles of a pair; None where it is not."""
-        for path in self._files_with_name(name):
-            used = [
+    def find_use(self, name: str, pair: _Pair) -> str | None:
+        """Return a place at which a name is used in a role of a pair; None where there is none.
+
+        Blocks in which a test expects an error do not count.
+        """
+        patterns = (f"*{suffix}" for suffix in _SUFFIXES)
+        for path in _files_with_word(self.repository, self.sha, name, *patterns):
+            lines = [
                 found.line
                 for found in self.spellings(path)
                 if found.name == name and found.role in pair.roles and found.function == pair.function
             ]
-            refused = _expected_error_lines(self.source(path)) if used else frozenset[int]()
-            line = next((line for line in used if line not in refused), None)
+            ignored = _expected_error_lines(self.source(path)) if lines else frozenset[int]()
+            line = next((line for line in lines if line not in ignored), None)
             if line is not None:
                 return f"{path}:{line}"
         return None
@@ -505,63 +485,50 @@ class _Tree:
             "utf-8", "surrogateescape"
         )
 
-    def _files_with_name(self, name: str) -> list[str]:
-        patterns = (f"*{suffix}" for suffix in _SUFFIXES)
-        try:
-            found = self.repository.run("grep", "-l", "-z", "-w", "-F", "-e", name, self.sha, "--", *patterns)
-        except GitError as error:
-            if error.status == _NO_MATCH:
-                return []
-            raise
-        return [path.removeprefix(f"{self.sha}:") for path in found.split("\0") if path]
-
 
 def _pairs(old: _Tree, new: _Tree, path: str) -> Iterator[tuple[_Pair, int]]:
-    """Yield the pairs of names that a file's diff replaces, with the line in the new file."""
+    """Yield the pairs of names in a file's diff, each with the line in the new file."""
     before, after = old.source(path).splitlines(), new.source(path).splitlines()
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
-        if tag != "replace":
-            continue
-        was = [each for each in old.spellings(path) if start < each.line <= end]
-        now = [each for each in new.spellings(path) if new_start < each.line <= new_end]
-        yield from _align_names(was, now)
+        if tag == "replace":
+            old_names = [each for each in old.spellings(path) if start < each.line <= end]
+            new_names = [each for each in new.spellings(path) if new_start < each.line <= new_end]
+            yield from _align_names(old_names, new_names)
 
 
-def _align_names(was: Sequence[Spelling], now: Sequence[Spelling]) -> Iterator[tuple[_Pair, int]]:
-    """Yield the pairs of names with equal roles that replace each other.
-
-    Such names stand between unchanged ones, in equal numbers on both sides.
-    """
-    keys = [[(each.role, each.function, each.name) for each in side] for side in (was, now)]
-    for tag, start, end, new_start, new_end in difflib.SequenceMatcher(
-        None, keys[0], keys[1], autojunk=False
-    ).get_opcodes():
+def _align_names(old_names: Sequence[Spelling], new_names: Sequence[Spelling]) -> Iterator[tuple[_Pair, int]]:
+    """Yield the pairs of names with equal roles that replace each other between unchanged names."""
+    old_keys, new_keys = (
+        [(each.role, each.function, each.name) for each in names] for names in (old_names, new_names)
+    )
+    matcher = difflib.SequenceMatcher(None, old_keys, new_keys, autojunk=False)
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
         if tag != "replace" or end - start != new_end - new_start:
             continue
-        for one, other in zip(was[start:end], now[new_start:new_end], strict=True):
-            pair = _Pair(old=one.name, new=other.name, function=one.function)
-            alike = (one.role, one.function) == (other.role, other.function) and one.name != other.name
-            if alike and not any(
-                name.startswith(_PRIVATE_PREFIXES) for name in (pair.old, pair.new, pair.function)
-            ):
-                yield pair, other.line
+        for old, new in zip(old_names[start:end], new_names[new_start:new_end], strict=True):
+            has_same_role = (old.role, old.function) == (new.role, new.function)
+            is_private = any(
+                name.startswith(_PRIVATE_PREFIXES) for name in (old.name, new.name, old.function)
+            )
+            if has_same_role and old.name != new.name and not is_private:
+                yield _Pair(old=old.name, new=new.name, function=old.function), new.line
 
 
 def _doubt(pair: _Pair, *, old: _Tree, new: _Tree) -> str | None:
-    """Return why two names may not mean the same; None where all places agree."""
-    if (used := old.use(pair.new, pair)) is not None:
-        return f"{pair.describe(pair.new)} was there before it, at {used}"
-    if (used := new.use(pair.old, pair)) is not None:
-        return f"{pair.describe(pair.old)} is still there after it, at {used}"
+    """Return why the two names of a pair may not mean the same; None without a reason."""
+    if (place := old.find_use(pair.new, pair)) is not None:
+        return f"{pair.describe(pair.new)} was there before it, at {place}"
+    if (place := new.find_use(pair.old, pair)) is not None:
+        return f"{pair.describe(pair.old)} is still there after it, at {place}"
     return None
 
 
 def _doubt_rivals(doubts: dict[_Pair, str | None]) -> None:
-    """Doubt the pairs that share a name, because it is unclear which name replaced it."""
-    left = [pair for pair, doubt in doubts.items() if doubt is None]
-    for pair in left:
-        for other in left:
+    """Doubt the pairs that share a name with another undoubted pair."""
+    undoubted = [pair for pair, doubt in doubts.items() if doubt is None]
+    for pair in undoubted:
+        for other in undoubted:
             if other != pair and other.function == pair.function:
                 if other.old == pair.old:
                     doubts[pair] = f"in other places {pair.describe(pair.old)} became {other.new}"

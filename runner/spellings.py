@@ -1,9 +1,9 @@
 """Finds the names in a Python file that other files may define, and rewrites them.
 
-    git ls-files -z -- '*.py' | python spellings.py FOLDER '[["SPELLING", "INSTEAD", ["FUNCTION", ...]], ...]'
+    git ls-files -z -- '*.py' | python spellings.py FOLDER '[["OLD", "NEW", ["FUNCTION", ...]], ...]'
 
+`spellings` finds the names, and `respell_files` rewrites them. Comments and strings, also f-strings, stay unchanged.
 This file needs nothing but CPython 3.10 or later: scripts that reproduce a run contain its text and run it as above.
-Only what Python's parser calls a name is rewritten. Text, comments and strings (f-strings too) stay unchanged.
 """
 
 import ast
@@ -19,36 +19,39 @@ PARAMETER = "parameter"
 ATTRIBUTE = "attribute"
 IMPORT = "import"
 DEFINITION = "definition"
-"""A name can have one of these roles."""
+"""A name has one of these roles."""
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """A name in a file, and its role. `begin` counts bytes from the start of the file, `line` counts from 1."""
+    """A name at one place of a file."""
 
     role: str
     function: str
-    """Names the function that is called or defined, for a keyword argument or a parameter. Otherwise it is empty."""
+    """The function that is called or defined, for a keyword argument or a parameter; otherwise empty."""
     name: str
     line: int
+    """The line, from 1."""
     begin: int
+    """The name's first byte in the file, from 0."""
     is_own: bool
-    """Whether the name means something that the file itself, or its own package, defines."""
-    alias: bool = False
-    """For an imported name, whether the file binds it to another name."""
+    """Whether the file itself, or its own package, defines what the name means."""
+    has_alias: bool = False
+    """Whether an import binds the name to another one."""
 
 
 @dataclass(frozen=True)
 class Respelling:
-    """Replaces a spelling: keyword arguments of `keyword_of`, or attributes and imported names without it."""
+    """The replacement of a name by another one."""
 
-    spelling: str
-    instead: str
+    old: str
+    new: str
     keyword_of: "tuple[str, ...]" = ()
+    """The functions whose keyword argument is replaced. If empty, attributes and imported names are replaced."""
 
     def changes(self, found: Spelling) -> bool:
-        """Return whether a name in a file is rewritten."""
-        if found.is_own or found.name != self.spelling:
+        """Return whether a name in a file is replaced."""
+        if found.is_own or found.name != self.old:
             return False
         if self.keyword_of:
             return found.role == KEYWORD and found.function in self.keyword_of
@@ -67,23 +70,23 @@ def spellings(source: bytes) -> "list[Spelling]":
 
 
 def respell_source(source: bytes, respelling: Respelling) -> "tuple[bytes, int]":
-    """Return the rewritten file and the number of places that changed. A file that is no Python stays unchanged."""
-    if respelling.spelling.encode() not in source:
+    """Return the rewritten source, and the number of changed places. A source that is no Python stays unchanged."""
+    if respelling.old.encode() not in source:
         return source, 0
     try:
         found = [each for each in spellings(source) if respelling.changes(each)]
     except (SyntaxError, ValueError, RecursionError):
         return source, 0
     for each in reversed(found):
-        instead = respelling.instead
-        if each.role == IMPORT and not each.alias:
-            instead += f" as {each.name}"
-        source = source[: each.begin] + instead.encode() + source[each.begin + len(each.name.encode()) :]
+        new = respelling.new
+        if each.role == IMPORT and not each.has_alias:
+            new += f" as {each.name}"
+        source = source[: each.begin] + new.encode() + source[each.begin + len(each.name.encode()) :]
     return source, len(found)
 
 
 def respell_files(folder: Path, paths: Iterable[str], respellings: "Sequence[Respelling]") -> None:
-    """Rewrite files of a folder, applying the respellings in their order. Links are left alone."""
+    """Rewrite the Python files at some paths of a folder. Links stay unchanged."""
     for path in paths:
         file = folder / path
         if file.suffix != ".py" or file.is_symlink() or not file.is_file():
@@ -114,7 +117,7 @@ def _defined_names(node: ast.AST) -> "Iterator[str]":
 
 
 def _node_names(node: ast.AST, starts: "Sequence[int]", own: "set[str]") -> "Iterator[Spelling]":
-    """Yield the names in one node, without those of its children."""
+    """Yield the names in a node itself, and not those in its children."""
     if isinstance(node, ast.Call):
         function = node.func
         called = getattr(function, "attr", getattr(function, "id", ""))
@@ -129,7 +132,7 @@ def _node_names(node: ast.AST, starts: "Sequence[int]", own: "set[str]") -> "Ite
     elif isinstance(node, ast.ImportFrom):
         for alias in node.names:
             place, is_own = _place(alias, starts), node.level > 0
-            yield Spelling(IMPORT, "", alias.name, *place, is_own, alias=alias.asname is not None)
+            yield Spelling(IMPORT, "", alias.name, *place, is_own, has_alias=alias.asname is not None)
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield Spelling(DEFINITION, "", node.name, *_place(node, starts), is_own=True)
         parameters = [] if isinstance(node, ast.ClassDef) else [*node.args.args, *node.args.kwonlyargs]
@@ -140,6 +143,7 @@ def _node_names(node: ast.AST, starts: "Sequence[int]", own: "set[str]") -> "Ite
 def _place(
     node: "ast.keyword | ast.alias | ast.arg | ast.stmt", starts: "Sequence[int]"
 ) -> "tuple[int, int]":
+    """Return the line and the first byte of a node."""
     return node.lineno, starts[node.lineno - 1] + node.col_offset
 
 
@@ -147,5 +151,5 @@ if __name__ == "__main__":
     respell_files(
         Path(sys.argv[1]),
         sys.stdin.read().split("\0"),
-        [Respelling(spelling, instead, tuple(of)) for spelling, instead, of in json.loads(sys.argv[2])],
+        [Respelling(old, new, tuple(functions)) for old, new, functions in json.loads(sys.argv[2])],
     )

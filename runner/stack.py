@@ -1,131 +1,23 @@
 """The stack file: all that the tool knows about a toolchain, as validated data.
 
 A stack file names the repositories, the pins between them, the build steps, the command of the case and its platforms.
-Whatever this file can say is not written in Python. `Stack` is the whole file; each of its tables is a frozen model.
-`first_error` describes what is wrong with a file in one line. `IgnoredPaths` reads patterns as git does. Templates are
-texts with `{name}` in place of values that are known when a command runs; `fill` replaces them.
+`Stack` is the whole file, and each of its tables is a frozen model. `IgnoredPaths` reads patterns as git does. A
+template is a text with `{name}` in place of a value that is known when a command runs; `fill` replaces it. `case_text`
+and `stack_text` name a case and a stack for people.
 """
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
-from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Literal, Self
 
 from pathspec import GitIgnoreSpec
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from .errors import suggestion
 from .verdict.rules import VerdictRule
-
-_EXPECTED = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "dict_type": "a table",
-    "finite_number": "a finite number",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "list_type": "a list",
-    "mapping_type": "a table",
-    "model_attributes_type": "a table",
-    "model_type": "a table",
-    "path_type": "a path",
-    "pattern_type": "a regular expression",
-    "string_type": "a text",
-    "time_parsing": "a time such as 22:00:00",
-    "time_type": "a time such as 22:00:00",
-    "tuple_type": "a list",
-}
-"""Each field expects what stands here, by the names that pydantic gives to errors."""
-
-
-def first_error(error: ValidationError, model: type[BaseModel]) -> str:
-    """Return the most helpful complaint about a file that was read as `model`."""
-    # A misspelt key also causes a missing key. Its spelling is what helps.
-    details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
-    first = details[0]
-    key = ".".join(str(part) for part in first["loc"])
-    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    complaint = f"{_complaint(first, model)}{more}"
-    return f"{key}: {complaint}" if key else complaint
-
-
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """Return a question for a name that resembles a known one; otherwise an empty text.
-
-    >>> suggestion("serched", ["searched", "steps"]), suggestion("x", ["searched"])
-    (': did you mean searched?', '')
-    """
-    near = nearest_name(name, known)
-    return "" if near is None else f": did you mean {near}?"
-
-
-def nearest_name(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that is most similar; None where none is similar."""
-    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
-
-
-def _complaint(detail: ErrorDetails, model: type[BaseModel]) -> str:
-    kind, found = detail["type"], detail["input"]
-    if kind == "extra_forbidden":
-        *place, name = detail["loc"]
-        known = sorted(set(_keys(model, place)))
-        return f"unknown key{suggestion(str(name), known) or '; expected one of ' + ', '.join(known)}"
-    if kind == "missing":
-        return "this key is required"
-    if kind == "value_error":
-        return detail["msg"].removeprefix("Value error, ")
-    context = detail.get("ctx", {})
-    if kind == "union_tag_not_found":
-        return f"expected a key {context['discriminator']}"
-    if kind == "union_tag_invalid":
-        return f"expected {context['discriminator']} to be one of {context['expected_tags']}, found {context['tag']!r}"
-    if kind == "string_pattern_mismatch":
-        return _append_found(f"expected a text of the form {context['pattern']}", found)
-    if kind == "too_short":
-        return "expected it not to be empty"
-    expected = _EXPECTED.get(kind) or re.sub(r"^(Input|String) should", "it to", detail["msg"])
-    return _append_found(f"expected {expected}", found)
-
-
-def _append_found(complaint: str, found: object) -> str:
-    return f"{complaint}, found {found!r}" if isinstance(found, (str, int, float, bool)) else complaint
-
-
-def _keys(annotation: Any, place: Sequence[int | str]) -> Iterator[str]:
-    """Yield the keys that a model has at a place below it, as pydantic names places."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        fields = annotation.model_fields
-        if not place:
-            yield from fields
-        elif place[0] in fields:
-            yield from _keys(fields[str(place[0])].annotation, place[1:])
-        return
-    arguments = get_args(annotation)
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        yield from _keys(arguments[0], place)
-    elif origin in (Union, UnionType):
-        for argument in arguments:
-            yield from _keys(argument, place)
-            yield from _keys(argument, place[1:])  # A place inside a union begins with the member's tag.
-    elif place and isinstance(origin, type) and issubclass(origin, Mapping):
-        yield from _keys(arguments[1], place[1:])
-    elif place and origin in (tuple, list):
-        yield from _keys(arguments[0], place[1:])
 
 
 class IgnoredPaths:
@@ -140,33 +32,30 @@ class IgnoredPaths:
         """Compile the patterns.
 
         Raises:
-            ValueError: one of them is no gitignore pattern, or is of a kind that is not supported.
+            ValueError: one of them is no gitignore pattern, or has a class such as `[:alpha:]`.
         """
         for pattern in patterns:
             if "[:" in pattern:
                 raise ValueError(f"expected a pattern without a class such as [:alpha:], found {pattern!r}")
         try:
             self._files = GitIgnoreSpec.from_lines(patterns)
-            # A path that is known to be a folder matches a pattern with or without a slash at its end.
+            # A folder matches a pattern with or without a slash at its end.
             self._folders = GitIgnoreSpec.from_lines(map(_strip_trailing_slash, patterns))
         except ValueError as error:
             raise ValueError(f"expected patterns as in .gitignore: {error}") from error
-        # A history names the same paths again and again.
-        self._is_ignored = lru_cache(maxsize=None)(self._find_ignored)
-        self._is_ignored_folder = lru_cache(maxsize=None)(self._find_ignored_folder)
+        # A history names the same paths again and again, so the answers are cached.
+        self._is_ignored = lru_cache(maxsize=None)(self._matches_file)
+        self._is_ignored_folder = lru_cache(maxsize=None)(self._matches_folder)
 
     def __contains__(self, path: str) -> bool:
         """Return whether a path, relative to the repository's root, is ignored, or lies in an ignored folder."""
         return self._is_ignored(path)
 
-    def _find_ignored(self, path: str) -> bool:
+    def _matches_file(self, path: str) -> bool:
+        # Git does not look into an ignored folder, so a pattern with `!` re-includes nothing in it.
         return self._is_ignored_folder(str(PurePosixPath(path).parent)) or _matches(self._files, path)
 
-    def _find_ignored_folder(self, folder: str) -> bool:
-        """Return whether a folder is ignored.
-
-        A pattern with `!` re-includes nothing in an ignored folder, because git does not look into it.
-        """
+    def _matches_folder(self, folder: str) -> bool:
         if folder == ".":
             return False
         parent = str(PurePosixPath(folder).parent)
@@ -202,33 +91,19 @@ def _relative(text: str) -> str:
 
 
 RelativePath = Annotated[str, AfterValidator(_relative)]
-
-
-def check_removable(path: str, worktrees: Iterable[PurePosixPath], *, where: str) -> None:
-    """Check that removing a path would remove neither a worktree nor the virtual environment.
-
-    Raises:
-        ValueError: it would.
-    """
-    for kept in (*worktrees, PurePosixPath(VENV)):
-        if kept.is_relative_to(path):
-            raise ValueError(
-                f"{where}: expected a path that is removed before each use, found {path!r}, which holds {kept}"
-            )
-
-
+"""A path inside a slot or a repository, in its shortest spelling."""
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 """A module's dotted name, as in an import statement."""
 
 
 class Model(BaseModel):
-    """A frozen model that is strict about keys: a misspelt key is an error and is not ignored."""
+    """A frozen model in which an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Overlay(Model):
-    """Files that lie over those of each commit, as `--overlay` names them."""
+    """Files that replace those of each commit, as `--overlay` names them."""
 
     path: RelativePath
     """A file or folder, from the repository's root."""
@@ -237,7 +112,7 @@ class Overlay(Model):
     object: str
     """Git's id of the object at the path. Equal ids are equal files."""
     revision: str | None
-    """The name by which the commit was given; None where the files were on the user's disk."""
+    """The name by which the user gave the commit; None where the files are from the user's disk."""
     kept_in: Path | None = None
     """The repository that holds the commit, where the user's repository does not."""
 
@@ -251,9 +126,9 @@ Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
 
 
 class Rename(Model):
-    """A name that a commit changes, as `--adapt` gives it: `old` before the commit, `new` from it on.
+    """A renamed thing, as a file of `--adapt` gives it: called `old` before the commit, and `new` from it on.
 
-    Files of other times are rewritten with the name of the commit under test.
+    Overlays, and cases of another repository, are rewritten with the name of the commit under test.
     """
 
     repository: str
@@ -262,48 +137,48 @@ class Rename(Model):
     old: Identifier
     new: Identifier
     keyword_of: tuple[Identifier, ...] = ()
-    """The functions that have it as a keyword argument. Without any, it is an attribute or an imported name."""
+    """The functions that take the name as a keyword argument. If empty, it is an attribute or an imported name."""
 
     @model_validator(mode="after")
-    def _changes_something(self) -> Self:
+    def _check_names_differ(self) -> Self:
         if self.old == self.new:
             raise ValueError("expected old and new to differ")
         return self
 
     @property
     def description(self) -> str:
-        """Return the old name, in words."""
+        """Return the old name, with its functions where it is a keyword argument."""
         return f"{self.old} of {', '.join(self.keyword_of)}" if self.keyword_of else self.old
 
 
 Version = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
-"""A release's name: a version file contains it, and git accepts it as the name of a tag."""
+"""A release's name, which git accepts as the name of a tag."""
 
 
 class Releases(Model):
-    """The releases of a tool. One of `versions`, `folder` and `command` lists them, or else the tags do."""
+    """The releases of a tool. One of `versions`, `folder` and `command` lists them. Without these, `tags` does."""
 
     versions: tuple[Version, ...] = ()
     """The names of the releases, oldest first."""
     folder: Path | None = None
-    """The folder that holds each release unpacked, in a folder of its name.
+    """The folder that holds each release, unpacked in a subfolder of its name.
 
-    A slot has the release as `release` in the repository's folder.
+    In a slot, the link `release` in the repository's folder leads to the release.
     """
     command: tuple[str, ...] = ()
     """A command that prints the names of the releases, one in each line, oldest first."""
     tags: str | None = None
     """The repository of the stack that the releases were made from.
 
-    The tag with a release's name marks its commit, and `SOURCE` in the repository's folder contains the id.
+    The tag with a release's name marks its commit. In a slot, the file `SOURCE` in the repository's folder has the id.
     """
     pattern: str = "*"
-    """The names that count, as a shell pattern."""
+    """The shell pattern that names must match to count."""
     commits: Mapping[Version, str] = {}
-    """The commit that stands for each release, oldest first. It is filled when the releases are looked up."""
+    """The commit that stands for each release, oldest first. `add_releases` fills it."""
 
     @model_validator(mode="after")
-    def _has_one_source(self) -> Self:
+    def _check_source(self) -> Self:
         given = [name for name in ("versions", "folder", "command") if getattr(self, name)]
         if len(given) > 1 or not (given or self.tags):
             found = " and ".join(given) or "none"
@@ -312,42 +187,35 @@ class Releases(Model):
 
 
 class Repository(Model):
-    """One git repository of the stack, as it is checked out on this machine, or the releases of a tool.
-
-    Releases become a history in which each commit is a release and follows the one before it.
-    """
+    """One git repository of the stack: a checkout on this machine, or the releases of a tool as a history."""
 
     path: Path = Path()
     """The user's checkout. Objects are borrowed from it, and nothing is ever written to it."""
     releases: Releases | None = None
     """The releases that take the place of a checkout.
 
-    A slot has the release's name in `VERSION` in the repository's folder.
+    In a slot, the file `VERSION` in the repository's folder has the release's name.
     """
     revision: str = "HEAD"
-    """The revision that is used where the repository is neither searched nor pinned by another one."""
+    """The revision to use where the repository is neither searched nor pinned."""
     ignore: tuple[str, ...] = ()
     """Paths that cannot change a result (docs, tests, CI), as patterns of a .gitignore in the repository's root."""
     keep: tuple[str, ...] = ()
     """Untracked files that cleaning a slot spares (caches of incremental builds), as gitignore patterns."""
 
     submodules: bool = False
-    """Whether to fill the submodules that no pin names from the checkout, each at its pinned commit.
-
-    Otherwise their folders are empty.
-    """
-
+    """Whether a slot has the submodules that no pin names, each at its pinned commit, or empty folders."""
     overlays: tuple[Overlay, ...] = ()
-    """The overlays of the repository. Later ones lie over earlier ones."""
+    """The overlays of the repository. A later one wins over an earlier one."""
 
     @field_validator("ignore")
     @classmethod
-    def _patterns_are_readable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         IgnoredPaths(value)
         return value
 
     @model_validator(mode="after")
-    def _has_one_location(self) -> Self:
+    def _check_location(self) -> Self:
         has_path = "path" in self.model_fields_set
         if self.releases is None and not has_path:
             raise ValueError("expected path, where the checkout is, or releases")
@@ -356,7 +224,7 @@ class Repository(Model):
         return self
 
     def version_of(self, commit: str) -> str | None:
-        """Return the release that a commit stands for; None where the commit is an ordinary one."""
+        """Return the release that a commit stands for; None where it stands for none."""
         if self.releases is None:
             return None
         return next((version for version, each in self.releases.commits.items() if each == commit), None)
@@ -372,11 +240,11 @@ class GitlinkPin(Model):
     search: bool = True
     """Whether the pin is searched.
 
-    A searched pin follows its holder's commits. Where the culprit moves it, the search continues inside it. A pin that
-    is not searched is frozen: it is held at the bad end's value for the whole bisection.
+    A searched pin follows its holder's commits. Where the culprit moves the pin, the search continues in `target`. A
+    pin that is not searched is frozen: it stays at the bad end's value for the whole bisection.
     """
     optional: bool = False
-    """Whether commits of `holder` without this submodule are run without it. Otherwise they cannot be tested."""
+    """Whether commits of `holder` without this submodule run without it. Otherwise they cannot be tested."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -391,41 +259,37 @@ class EarlierPlace(Model):
     key: str
 
 
-class CommitFilePin(Model):
-    """A file of `holder` that holds the full commit id of another repository, and nothing else."""
+class _FilePin(Model):
+    """A pin whose value stands in a file of `holder`."""
+
+    holder: str
+    path: RelativePath
+    earlier: EarlierPlace | None = None
+    """The place to read where `path` is missing."""
+    search: bool = True
+    """Whether the pin is searched, as for a `GitlinkPin`."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the files that may contain the value."""
+        return (self.path,) if self.earlier is None else (self.path, self.earlier.path)
+
+
+class CommitFilePin(_FilePin):
+    """A file of `holder` that contains the full commit id of another repository, and nothing else."""
 
     kind: Literal["commit-file"]
-    holder: str
-    path: RelativePath
-    earlier: EarlierPlace | None = None
-    """The place that is read where `path` is missing."""
     target: str | None = None
-    """The repository, where it belongs to the stack. It is checked out beside the others, and can be searched."""
-    search: bool = True
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Return the files that may contain the commit id."""
-        return (self.path,) if self.earlier is None else (self.path, self.earlier.path)
+    """The repository of the commit; None where it does not belong to the stack."""
 
 
-class VersionFilePin(Model):
-    """A `KEY=VALUE` line in a file of `holder` that names the version of a tool."""
+class VersionFilePin(_FilePin):
+    """A `KEY=VALUE` line in a file of `holder` that gives the version of a tool."""
 
     kind: Literal["version-file"]
-    holder: str
-    path: RelativePath
     key: str
-    earlier: EarlierPlace | None = None
-    """The place that is read where `path` is missing: a line `KEY: VERSION` or `KEY=VERSION`."""
     target: str | None = None
-    """The repository of the tool's releases. The release that is named is provided, and can be searched for."""
-    search: bool = True
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Return the files that may contain the version."""
-        return (self.path,) if self.earlier is None else (self.path, self.earlier.path)
+    """The repository of the tool's releases; None where the stack has none. A slot has the named release."""
 
 
 Pin = Annotated[GitlinkPin | CommitFilePin | VersionFilePin, Field(discriminator="kind")]
@@ -438,25 +302,23 @@ class Tool(Model):
     """The command that prints the tool's version."""
     required: bool = True
     variables: Mapping[str, str] = {}
-    """Variables for every step and run where the tool is found, such as cmake's compiler launcher for ccache."""
+    """Variables for every step and run where the tool exists, such as cmake's compiler launcher for ccache."""
     hint: str = ""
     """How to get the tool; `doctor` shows this."""
     keeps_objects: bool = False
-    """Whether the tool keeps compiled objects for all slots, as ccache does. Where one is found, builds are begun
-    ahead.
-    """
+    """Whether the tool keeps compiled objects for all slots, as ccache does. Then builds may begin ahead."""
 
 
 class Environment(Model):
-    """The surroundings of the processes: interpreter, variables, tools."""
+    """The interpreter, variables, tools and packages that steps and runs use."""
 
     python: str | None = None
-    """The interpreter from which a slot's virtual environment is made. Its packages stay visible there.
+    """The base interpreter of a slot's virtual environment, whose packages stay visible there.
 
-    By default it is the interpreter that runs this tool.
+    The default is the interpreter that runs this tool.
     """
     variables: Mapping[str, str] = {}
-    """Variables for every step and run. Placeholders are replaced."""
+    """Variables for every step and run, as templates."""
     matters: tuple[str, ...] = ()
     """Inherited variables that can change a result. They enter the build key and the fingerprint."""
     packages: tuple[str, ...] = ()
@@ -477,11 +339,10 @@ class Step(Model):
     inputs: tuple[str, ...] = Field(min_length=1)
     """Repositories (`minirt`) or paths in them (`minipto:pyproject.toml`) whose content decides the result."""
     outputs: tuple[RelativePath, ...] = ()
-    """Folders or files, from the slot's root, that hold everything that the step makes.
+    """Folders or files, from the slot's root, that contain everything that the step makes.
 
-    They are removed before the step runs, and cached by content. What an incremental build continues from belongs under
-    `keep`. A step without outputs is never taken from the cache. It is only skipped where the slot already holds its
-    result.
+    They are removed before the step runs, and cached by content. Files that an incremental build continues from belong
+    under `keep`. A step without outputs is never cached: it is skipped only where the slot already has its result.
     """
     timeout: float = Field(default=3600, gt=0)
     """The timeout in seconds."""
@@ -508,13 +369,13 @@ class Case(Model):
 
     repository: str
     command: tuple[str, ...] = Field(min_length=1)
-    """The command without the interpreter's shim; `{case}` is the path of the script in the slot."""
+    """The command; `{case}` is the path of the script in the slot. The tool inserts the harness's shim."""
     help: tuple[str, ...] = ()
     """The command that prints the case's options at a commit. Without it the case has none of `flags`."""
     help_inputs: tuple[str, ...] = ()
-    """Repositories, or paths in them, that decide with the case's script what `help` prints.
+    """Repositories, or paths in them, on which the output of `help` depends, beside the case's script.
 
-    The command runs again where they change. By default it runs at each content of the whole stack.
+    The command runs again where they change. Without them it runs for each content of the whole stack.
     """
     cwd: str
     harness: bool = True
@@ -523,37 +384,33 @@ class Case(Model):
     Such a case runs under the shim, which reports what the calls returned.
     """
     scene_tests: bool = False
-    """Whether cases are scene tests of the runtime. `reduce` takes their scripts, and runs its results as such."""
+    """Whether cases are scene tests of the runtime. `reduce` reads and writes scripts of that form then."""
     flags: CaseFlags = CaseFlags()
     yardstick: tuple[str, ...] = ()
-    """Names that a script uses for its check: arguments, variables or functions for tolerances and expected values.
+    """Names that a script uses for its check: tolerances, expected values, and functions that compare outputs.
 
-    Functions that compare outputs are among them. Where a culprit changes nothing else, the report says so.
+    The report says where a culprit changes the check and nothing else.
     """
     variables: Mapping[str, str] = {}
-    """Variables for the case's runs alone, not for the steps. Placeholders are replaced."""
+    """Variables for the case's runs alone, as templates."""
     after: tuple[str, ...] = ()
     """Scripts of `repository`, with or without arguments, that run before the case in its process, in this order."""
     build_output: RelativePath | None = None
     """The folder, from the slot's root, in which a run leaves its build directory."""
     compiled: tuple[RelativePath, ...] = ()
-    """Folders or files, from the slot's root, in which a run keeps what it compiles for itself, such as kernels.
+    """Folders or files, from the slot's root, for what a run compiles for itself, such as kernels.
 
-    They are restored where the case runs at the same content again, and nowhere else.
+    They are restored only where the case runs at the same content again.
     """
     preload: tuple[ModuleName, ...] = ()
-    """Modules that take long to import.
-
-    They may be imported once for many runs, which are forks of one process.
-    """
+    """Modules that take long to import. A process may import them once, and fork for each of many runs."""
 
 
 class Platform(Model):
     """A target on which the case runs."""
 
     board: bool = False
-    """Whether the target is a board. A board is leased: it makes one run at a time, for all bisections
-    together."""
+    """Whether the target is a board, which makes one run at a time for all users of the machine."""
     needs: tuple[str, ...] = ()
     """Inherited variables without which nothing can be built or run for the platform."""
     undisturbed: bool = False
@@ -561,7 +418,7 @@ class Platform(Model):
 
 
 class Schedule(Model):
-    """A way to make the runtime run its tasks, such as an order or a number of workers."""
+    """Variables that make the runtime run its tasks in some way: in an order, or with a number of workers."""
 
     variables: Mapping[str, str] = Field(min_length=1)
     """Environment variables for the run."""
@@ -571,27 +428,21 @@ class Perturbation(Model):
     """A change of a case's surroundings that may make a flaky failure certain."""
 
     variables: Mapping[str, str] = {}
-    """Environment variables for the case's runs. Placeholders are replaced."""
+    """Variables for the case's runs, as templates."""
     command: tuple[str, ...] = ()
-    """Words that are put before the case's command, such as `setarch -R`.
-
-    The perturbation is tried where the first word is found.
-    """
+    """Words to put before the case's command, such as `setarch -R`. The first word must be a command that exists."""
     needs: tuple[str, ...] = ()
-    """Commands, or files by their absolute paths, without which the perturbation is not tried.
-
-    A library to be preloaded is an example.
-    """
+    """Commands, or absolute paths of files, that must exist, such as a library to preload."""
 
     @model_validator(mode="after")
-    def _changes_something(self) -> Self:
+    def _check_not_empty(self) -> Self:
         if not self.description:
             raise ValueError("expected variables, or a command, found neither")
         return self
 
     @property
     def description(self) -> str:
-        """Return what is changed, for people."""
+        """Return the change as words of a shell command."""
         return " ".join([*(f"{name}={text}" for name, text in self.variables.items()), *self.command])
 
 
@@ -602,7 +453,7 @@ class MachineLimits(Model):
     memory_gib: float | None = Field(default=None, gt=0)
     """The address space of one run, in GiB; unbounded by default."""
     run_timeout: float = Field(default=3600, gt=0)
-    """Seconds for the first run at an end. Later runs get ten times what that run took."""
+    """Seconds for the first run at an end. Later runs get ten times the longest run so far."""
 
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
@@ -617,13 +468,13 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values[match[1]] if match[1] else match[0][0], template)
 
 
-def literal(text: str) -> str:
-    """Return a template that fills to this text."""
+def escape_braces(text: str) -> str:
+    """Return the template from which `fill` makes this text."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def display_text(template: str) -> str:
-    """Return the text as people read it: doubled braces are single ones, placeholders stay.
+    """Return a template as people read it: with single braces in place of doubled ones, and with its placeholders.
 
     >>> display_text("{case} {{}}")
     '{case} {}'
@@ -632,7 +483,7 @@ def display_text(template: str) -> str:
 
 
 def placeholders(template: str) -> list[str]:
-    """Return the names of the placeholders in a text."""
+    """Return the names of a template's placeholders."""
     return [name for name in _PLACEHOLDER.findall(template) if name]
 
 
@@ -641,7 +492,7 @@ _COMMON_PLACEHOLDERS = frozenset({"python", "slot", "jobs"})
 _STEP_PLACEHOLDERS = frozenset({"platform"})
 _CASE_PLACEHOLDERS = frozenset({"case", "platform", "device"})
 RESERVED_NAMES = _COMMON_PLACEHOLDERS | _CASE_PLACEHOLDERS | {VENV}
-"""No repository may have one of these names, because placeholders and the virtual environment use them."""
+"""No repository may have one of these names: they are placeholders, or the folder of the virtual environment."""
 
 
 class Stack(Model):
@@ -649,13 +500,13 @@ class Stack(Model):
 
     name: str
     searched: str
-    """The repository whose commits `--good` and `--bad` name, unless `--repo` says otherwise."""
+    """The repository whose commits `--good` and `--bad` name, unless `--repo` names another."""
     marks: tuple[str, ...] = ()
-    """Paths of a checkout of the searched repository. Where they exist, the stack need not be named."""
+    """Paths in a checkout of the searched repository. A checkout that has them all needs no `--stack`."""
     repositories: Mapping[str, Repository] = Field(min_length=1)
     pins: Mapping[str, Pin] = {}
     renames: tuple[Rename, ...] = ()
-    """The renames whose names are written into files of other times, the oldest one first."""
+    """The renames of the `--adapt` files, the oldest one first."""
     environment: Environment = Environment()
     steps: Mapping[str, Step] = {}
     """The build steps, in the order in which they run."""
@@ -665,42 +516,39 @@ class Stack(Model):
     schedules: Mapping[str, Schedule] = {}
     """Settings of the runtime, by the names that `reduce` shows."""
     perturbations: Mapping[str, Perturbation] = {}
-    """What may make a flaky failure certain, in the order in which it is tried."""
+    """The perturbations, in the order in which they are tried."""
     verdicts: tuple[VerdictRule, ...] = ()
     limits: MachineLimits = MachineLimits()
 
-    @field_validator("name")
+    @field_validator("name", "repositories", "pins", "steps", "platforms", "schedules", "perturbations")
     @classmethod
-    def _name_is_plain(cls, value: str) -> str:
-        if not is_plain_name(value):
-            raise ValueError(f"expected a plain name (letters, digits, - and _), found {value!r}")
-        return value
-
-    @field_validator("repositories", "pins", "steps", "platforms", "schedules", "perturbations")
-    @classmethod
-    def _names_are_plain(cls, value: Mapping[str, object]) -> Mapping[str, object]:
-        for name in value:
+    def _check_plain_names(cls, value: str | Mapping[str, object]) -> str | Mapping[str, object]:
+        for name in [value] if isinstance(value, str) else value:
             if not is_plain_name(name):
                 raise ValueError(f"expected a plain name (letters, digits, - and _), found {name!r}")
         return value
 
     @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        known = set(self.repositories)
+    def _check_references(self) -> Self:
+        repositories = sorted(self.repositories)
         for where, name in self._repository_references():
-            if name not in known:
+            if name not in repositories:
                 raise ValueError(
-                    f"{where}: expected one of the repositories {', '.join(sorted(known))}, found {name!r}"
-                    f"{suggestion(name, sorted(known))}"
+                    f"{where}: expected one of the repositories {', '.join(repositories)}, found {name!r}"
+                    f"{suggestion(name, repositories)}"
                 )
-        allowed = _COMMON_PLACEHOLDERS | known
         for where, text, extra in self._templates():
+            known = sorted({*_COMMON_PLACEHOLDERS, *repositories, *extra})
             for placeholder in placeholders(text):
-                if placeholder not in allowed | extra:
+                if placeholder not in known:
                     raise ValueError(
-                        f"{where}: expected placeholders among {', '.join(sorted(allowed | extra))}, found "
-                        f"{{{placeholder}}}{suggestion(placeholder, sorted(allowed | extra))}"
+                        f"{where}: expected placeholders among {', '.join(known)}, found {{{placeholder}}}"
+                        f"{suggestion(placeholder, known)}"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _check_case(self) -> Self:
         if self.case.harness and "{case}" not in self.case.command:
             raise ValueError(
                 "case.command: expected the word {case}, in whose place the harness's shim is put"
@@ -719,13 +567,17 @@ class Stack(Model):
                     f"repositories.{name}: expected a name other than {', '.join(sorted(RESERVED_NAMES))}"
                 )
         self._check_pins()
-        worktrees = [self.directory(name) for name in self.repositories]
+        kept = [*map(self.directory, self.repositories), PurePosixPath(VENV)]
         for where, path in self.removed_paths():
-            check_removable(path, worktrees, where=where)
+            inside = next((folder for folder in kept if folder.is_relative_to(path)), None)
+            if inside is not None:
+                raise ValueError(
+                    f"{where}: expected a path that is removed before each use, found {path!r}, which holds {inside}"
+                )
         return self
 
     def removed_paths(self) -> Iterator[tuple[str, RelativePath]]:
-        """Yield what is removed before a build or a run makes it anew, with the key that names it."""
+        """Yield the paths that are removed before a step or a run makes them anew, each with its key in the file."""
         for name, step in self.steps.items():
             yield from ((f"steps.{name}.outputs", output) for output in step.outputs)
         if self.case.build_output is not None:
@@ -733,10 +585,9 @@ class Stack(Model):
         yield from (("case.compiled", path) for path in self.case.compiled)
 
     def _check_pins(self) -> None:
-        """Check that pins lead from holders to targets, each target once, and never in a circle.
+        """Check that each target has one pin of the right kind, and that no pins form a circle.
 
-        Raises:
-            ValueError: two pins give a repository its commit, or the repository would lie inside itself.
+        Raises `ValueError`.
         """
         if len(self.links) != sum(pin.target is not None for pin in self.pins.values()):
             raise ValueError("pins: expected at most one pin of each target")
@@ -757,6 +608,7 @@ class Stack(Model):
                 )
 
     def _repository_references(self) -> Iterator[tuple[str, str]]:
+        """Yield the names of repositories in the file, each after its key."""
         yield "searched", self.searched
         yield "case.repository", self.case.repository
         for name, pin in self.pins.items():
@@ -775,6 +627,7 @@ class Stack(Model):
             yield "case.help_inputs", entry.partition(":")[0]
 
     def _templates(self) -> Iterator[tuple[str, str, frozenset[str]]]:
+        """Yield each template of the file, after its key, with the placeholders that only it may have."""
         none: frozenset[str] = frozenset()
         for name, step in self.steps.items():
             for text in (*step.command, step.cwd):
@@ -799,7 +652,7 @@ class Stack(Model):
 
     @cached_property
     def gitlinks(self) -> Mapping[str, GitlinkPin]:
-        """Return the submodule pins, by the name of the repository that they point to."""
+        """Return the submodule pins, by target."""
         return {pin.target: pin for pin in self.pins.values() if isinstance(pin, GitlinkPin)}
 
     def submodule_paths(self, holder: str) -> frozenset[str]:
@@ -808,33 +661,33 @@ class Stack(Model):
 
     @cached_property
     def links(self) -> Mapping[str, str]:
-        """Return the names of the pins that give a repository of the stack its commit, by that repository."""
+        """Return the names of the pins whose target is a repository of the stack, by target."""
         return {pin.target: name for name, pin in self.pins.items() if pin.target is not None}
 
     @cached_property
     def pin_files(self) -> tuple[tuple[str, str], ...]:
-        """Return the holder and the path of each file that pins something, each once."""
+        """Return the holder and the path of each file that contains a pin's value, each once."""
         pins = [pin for pin in self.pins.values() if not isinstance(pin, GitlinkPin)]
         files = [(pin.holder, path) for pin in pins for path in pin.paths]
         return tuple(dict.fromkeys(files))
 
     def revision_key(self, pin: str) -> str:
-        """Return the key of a pin among revisions: its repository, or its own name where that is outside the stack."""
+        """Return the key of a pin's value among revisions: its target, or its own name if it has no target."""
         return self.pins[pin].target or pin
 
-    def version_of(self, held_name: str, value: str) -> str | None:
-        """Return the release that a value among revisions stands for; None where it is a commit or a version."""
-        repository = self.repositories.get(held_name)
+    def version_of(self, key: str, value: str) -> str | None:
+        """Return the release that the value of a key among revisions stands for; None where it stands for none."""
+        repository = self.repositories.get(key)
         return None if repository is None else repository.version_of(value)
 
-    def with_case_variables(self, variables: Mapping[str, str]) -> "Stack":
-        """Return the stack with these variables for its case, beside those that it has. Values are not templates."""
-        texts = {name: literal(value) for name, value in variables.items()}
+    def add_case_variables(self, variables: Mapping[str, str]) -> "Stack":
+        """Return the stack with further variables for its case. The values are texts, not templates."""
+        texts = {name: escape_braces(value) for name, value in variables.items()}
         case = self.case.model_copy(update={"variables": {**self.case.variables, **texts}})
         return self.model_copy(update={"case": case})
 
     def directory(self, repository: str) -> PurePosixPath:
-        """Return where a repository's worktree lies in a slot. Submodules lie inside their holder."""
+        """Return the path of a repository's worktree in a slot. A submodule is inside its holder."""
         link = self.gitlinks.get(repository)
         if link is None:
             return PurePosixPath(repository)
@@ -842,5 +695,29 @@ class Stack(Model):
 
 
 def is_plain_name(text: str) -> bool:
-    """Return whether a text can name a repository, pin, step or platform."""
+    """Return whether a text may be the name of a stack or of an entry in its tables."""
     return _NAME.fullmatch(text) is not None
+
+
+PLACEHOLDER_COMMAND = ("true",)
+"""A case has this command until it gets one, and where a person runs what they like."""
+
+
+def case_text(
+    case: str | None, runtime_dir: Path | str | None, command: Sequence[str], *, interactive: bool
+) -> str:
+    """Return the name of a case: its script with arguments, its build directory, its command, or what a person runs."""
+    if case is not None:
+        return case
+    if interactive and tuple(command) == PLACEHOLDER_COMMAND:
+        return "what a person runs"
+    return shlex.join(map(display_text, command)) if runtime_dir is None else str(runtime_dir)
+
+
+COMMAND_STACK = "predicate"
+"""The stack of a bisection that only runs a command has this name in stores and in JSON."""
+
+
+def stack_text(name: str) -> str:
+    """Return the name of a stack, for people."""
+    return "none, only a command" if name == COMMAND_STACK else name

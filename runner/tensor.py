@@ -1,8 +1,8 @@
-"""A tensor as it lies in a file: its type, its geometry, and the storage that it is a view of.
+"""A tensor in a file: its type, its geometry, and its storage.
 
-`TensorView` reads nothing when it is made. Its elements are read in row-major order, a bounded run at a time, and
-decoded to values that can be computed with. `NarrowFloat` decodes floats of eight and four bits, which a dump may hold
-and numpy does not have.
+`TensorView` reads nothing when it is made. `run_values` reads a run: consecutive elements in row-major order, decoded
+to values for computations. `spans` divides a tensor into runs of bounded length. `NarrowFloat` decodes floats of eight
+and four bits, which numpy does not have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ViewError(ValueError):
 
 
 class DType(Enum):
-    """An element type. The value is the lower-case name shared by torch and by the dumps."""
+    """An element type. The value is its lower-case name in torch and in dumps."""
 
     FLOAT64 = "float64"
     FLOAT32 = "float32"
@@ -48,9 +48,7 @@ class DType(Enum):
 
     @classmethod
     def parse(cls, spelling: str) -> DType:
-        """Return the type of a name in any case, also after `torch.` or `DataType::`. Raises `ValueError` if it is
-        unknown.
-        """
+        """Return the type of a name in any case, also after `torch.` or `DataType::`. Raises `ValueError`."""
         name = spelling.removeprefix("torch.").removeprefix("DataType::").lower()
         return cls(name)
 
@@ -58,8 +56,8 @@ class DType(Enum):
     def storage(self) -> np.dtype[Any]:
         """Return the little-endian numpy type of the stored bytes.
 
-        numpy has no bfloat16, so its bits are kept as uint16. bool is kept as uint8, because numpy's own bool is
-        undefined for bytes other than 0 and 1. A faulty kernel may well have written such bytes.
+        It is uint16 for bfloat16, which numpy does not have. It is uint8 for bool, because a faulty kernel may have
+        written bytes other than 0 and 1, for which numpy's bool is undefined.
         """
         return _STORAGE[self]
 
@@ -70,17 +68,17 @@ class DType(Enum):
 
     @property
     def is_floating(self) -> bool:
-        """Return whether it is a type of floating-point numbers."""
+        """Return whether this is a type of floating-point numbers."""
         return self in _FLOATING_TYPES
 
     @property
     def is_integer(self) -> bool:
-        """Return whether it is a type of integers; bool is none."""
+        """Return whether this is a type of integers; bool is none."""
         return self is not DType.BOOL and not self.is_floating
 
     @property
     def torch_name(self) -> str:
-        """Return the attribute of the `torch` module, for example `bfloat16`."""
+        """Return the name of the type in the `torch` module."""
         return self.value
 
 
@@ -101,7 +99,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TensorLayout:
-    """The type and the shape of a tensor, which are known before its elements are read. Strides count elements."""
+    """The type and the geometry of a tensor. Strides count elements."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -129,20 +127,20 @@ class TensorLayout:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TensorView(TensorLayout):
-    """A view of `shape` elements of `dtype` in a flat `storage`, from `offset` on, `strides` apart (in elements).
-
-    `storage` is one-dimensional, of type `dtype.storage`, and usually a read-only slice of a memory-mapped file. So
-    making a view reads nothing. `name` tells people where the tensor came from. `converted` says what the elements were
-    made of, where that is another type than `dtype`, such as float8.
+    """A tensor in a flat storage.
 
     Raises:
-        ViewError: an element would lie outside the storage, or the storage has another type.
+        ViewError: an element would be outside of the storage, or the storage has another type.
     """
 
     name: str
+    """The origin of the tensor, for people."""
     storage: Storage = field(repr=False)
+    """A one-dimensional array of type `dtype.storage`, usually a read-only slice of a memory-mapped file."""
     offset: int = 0
+    """The index of the first element in the storage."""
     converted: str = ""
+    """The type from which the elements were converted, such as float8, in words; empty if they were not."""
 
     def __post_init__(self) -> None:
         if self.storage.ndim != 1 or self.storage.dtype != self.dtype.storage:
@@ -173,25 +171,25 @@ class TensorView(TensorLayout):
     def contiguous(self) -> Storage:
         """Return the logical elements as an aligned row-major array of `shape`, in their storage type.
 
-        No copy is made where the view is already row-major and aligned. Then the array shares the mapping and is as
-        read-only as the storage.
+        The array is a copy unless the storage already has this form. Otherwise it is as read-only as the storage.
         """
         if self.numel == 0:
             return np.empty(self.shape, self.dtype.storage)
         if self.is_contiguous:
             shaped = self.storage[self.offset : self.offset + self.numel].reshape(self.shape)
         else:
-            step = self.dtype.itemsize
-            shaped = np.lib.stride_tricks.as_strided(
-                self.storage[self.offset :],
-                self.shape,
-                [stride * step for stride in self.strides],
-                writeable=False,
-            )
+            shaped = self.strided()
         return np.require(shaped, requirements=["C", "A"])
 
+    def strided(self) -> Storage:
+        """Return the logical elements as a read-only array of `shape` with the strides of the view."""
+        strides = [stride * self.dtype.itemsize for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(
+            self.storage[self.offset :], self.shape, strides, writeable=False
+        )
+
     def torch(self) -> torch.Tensor:
-        """Return the logical elements as a torch tensor, which shares memory where `contiguous` does. Only read it."""
+        """Return the logical elements as a torch tensor, which must not be written: it may share the storage."""
         import torch
 
         with warnings.catch_warnings():
@@ -205,28 +203,30 @@ class TensorView(TensorLayout):
 
 @dataclass(frozen=True, kw_only=True)
 class StoredTensor:
-    """A tensor in a file: `geometry` reads its header, `open` all of it. Each call reads the file."""
+    """A tensor in a file that has not been read yet."""
 
     geometry: Callable[[], TensorLayout]
+    """Reads the header of the tensor."""
     open: Callable[[], TensorView]
+    """Reads the tensor."""
 
 
 Result = TypeVar("Result")
 
 CHUNK = 1 << 18
-"""A run has this many elements. The interpreter's share of the time is small, and a run fits the second-level cache."""
+"""A run has this many elements. It fits the second-level cache, and the interpreter's overhead is small."""
 
 
 def spans(total: int) -> Iterator[tuple[int, int]]:
-    """Yield start and stop of each run; together the runs cover `total` elements."""
+    """Yield the start and the stop of each run of `total` elements."""
     for start in range(0, total, CHUNK):
         yield start, min(start + CHUNK, total)
 
 
 def map_in_two_threads(total: int, work: Callable[[Sequence[tuple[int, int]]], Result]) -> list[Result]:
-    """Run `work` on every other run of `total` elements in one thread, and on the rest in another.
+    """Call `work` with the even runs of `total` elements in one thread, and with the odd ones in another.
 
-    The division is the same on every machine, and so is the order in which sums are taken.
+    The division does not depend on the machine, and neither does the order of a sum.
     """
     runs = list(spans(total))
     if len(runs) < 2:
@@ -236,19 +236,15 @@ def map_in_two_threads(total: int, work: Callable[[Sequence[tuple[int, int]]], R
 
 
 def raw_run(view: TensorView, start: int, stop: int) -> Storage:
-    """Return elements `start` to `stop` (row-major order) as stored: flat, aligned, copied only where necessary."""
+    """Return the stored elements `start` to `stop`, in row-major order, as a flat aligned array. It may be a copy."""
     if view.is_contiguous:
         run = view.storage[view.offset + start : view.offset + stop]
         return np.require(run, requirements=["C", "A"])
-    step = view.dtype.itemsize
-    shaped = np.lib.stride_tricks.as_strided(
-        view.storage[view.offset :], view.shape, [stride * step for stride in view.strides], writeable=False
-    )
-    return shaped.flat[start:stop]
+    return view.strided().flat[start:stop]
 
 
 def decode(dtype: DType, raw: Storage) -> Storage:
-    """Return stored elements as exact values: float32 or float64; int64 or uint64; bool as the int64 0 or 1."""
+    """Return stored elements as exact values, in float32, float64, int64 or uint64. A bool is the int64 0 or 1."""
     if dtype is DType.BFLOAT16:
         return (raw.astype(np.uint32) << 16).view(np.float32)
     if dtype is DType.FLOAT16:
@@ -261,7 +257,7 @@ def decode(dtype: DType, raw: Storage) -> Storage:
 
 
 def encode(dtype: DType, values: Storage) -> Storage:
-    """Return decoded values as they are stored, the inverse of `decode`. Excess bits are cut off; integers wrap."""
+    """Return values as stored elements, the inverse of `decode`. Excess bits are cut off, and integers wrap."""
     with np.errstate(all="ignore"):
         if dtype is DType.BFLOAT16:
             return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
@@ -269,25 +265,27 @@ def encode(dtype: DType, values: Storage) -> Storage:
 
 
 def bits(dtype: DType, raw: Storage) -> Storage:
-    """Return the stored patterns as unsigned integers of the element's width."""
+    """Return the bits of stored elements, as unsigned integers of the same width."""
     return raw.view(f"<u{dtype.itemsize}")
 
 
 def run_values(view: TensorView, start: int, stop: int) -> Storage:
-    """Return the decoded elements `start` to `stop`."""
+    """Return the decoded elements `start` to `stop`, in row-major order."""
     return decode(view.dtype, raw_run(view, start, stop))
 
 
 def cast(view: TensorView, dtype: DType) -> TensorView:
-    """Return a row-major copy of `view` in float64 or float32, or of integers in a type of integers that holds them.
+    """Return a row-major copy of `view` in float64, float32, or a wider type of integers.
 
     Values are rounded to nearest where the new type is narrower.
 
     Raises:
         ValueError: the type is another one.
     """
-    wider = view.dtype.is_integer and dtype.is_integer and np.can_cast(view.dtype.storage, dtype.storage)
-    if dtype not in (DType.FLOAT64, DType.FLOAT32) and not wider:
+    is_widening = (
+        view.dtype.is_integer and dtype.is_integer and np.can_cast(view.dtype.storage, dtype.storage)
+    )
+    if dtype not in (DType.FLOAT64, DType.FLOAT32) and not is_widening:
         raise ValueError(f"expected float64, float32 or wider integers, found {dtype.value}")
     values = np.empty(view.numel, dtype.storage)
     for start, stop in spans(view.numel):
@@ -296,7 +294,7 @@ def cast(view: TensorView, dtype: DType) -> TensorView:
 
 
 def narrow(view: TensorView, *, start: int, stop: int) -> TensorView:
-    """Return the part of `view` whose first index runs from `start` to `stop`; it shares the storage."""
+    """Return the part of `view` with first indices `start` to `stop`, which shares the storage."""
     shape = list(view.shape)
     shape[0] = stop - start
     return TensorView(
@@ -310,8 +308,9 @@ def narrow(view: TensorView, *, start: int, stop: int) -> TensorView:
 
 
 def axis_last(view: TensorView, axis: int) -> TensorView:
-    """Return `view` with `axis` moved behind all others, so that its runs along `axis` follow one another."""
-    order = [k for k in range(len(view.shape)) if k != axis % len(view.shape)] + [axis % len(view.shape)]
+    """Return `view` with `axis` as its last dimension, so that neighbours along `axis` are consecutive elements."""
+    rank = len(view.shape)
+    order = [*(k for k in range(rank) if k != axis % rank), axis % rank]
     return TensorView(
         name=view.name,
         dtype=view.dtype,
@@ -323,10 +322,10 @@ def axis_last(view: TensorView, axis: int) -> TensorView:
 
 
 class NarrowFloat(Enum):
-    """An element type of the MX formats (OCP Microscaling Formats, 1.0, 2023). The value is the runtime's name for it.
+    """An element type of the MX formats (OCP Microscaling Formats, 1.0, 2023). The value is the runtime's name of it.
 
     FP8E4M3FN has no infinities and two NaN. FP8E8M0 is a scale: a power of two, or NaN. An element of FP4E2M1 is a byte
-    that holds two numbers, the first one in its lower half.
+    with two numbers, the first one in its lower half.
     """
 
     FP8E4M3FN = "FP8E4M3FN"
@@ -335,34 +334,38 @@ class NarrowFloat(Enum):
 
     @classmethod
     def parse(cls, spelling: str) -> NarrowFloat | None:
-        """Return the type of a name in any case, also after `DataType::`; None where it is none of these."""
+        """Return the type of a name in any case, also after `DataType::`; None for any other name."""
         name = spelling.removeprefix("DataType::").upper()
         return next((each for each in cls if each.value == name), None)
 
     @property
     def description(self) -> str:
-        """Return what the numbers were made of, for people."""
+        """Return the type in words, by its name in torch, for `TensorView.converted`."""
         pairs = ", two numbers an element" if self is NarrowFloat.FP4E2M1 else ""
-        return f"{self.value} as float32{pairs}"
+        return f"{_TORCH_NAMES[self]} as float32{pairs}"
 
     def shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the numbers that elements of shape `stored` hold.
-
-        The last dimension has twice as many where two numbers share an element.
-        """
+        """Return the shape of the numbers in elements of shape `stored`. FP4E2M1 doubles the last dimension."""
         if self is not NarrowFloat.FP4E2M1:
             return stored
         return (*stored[:-1], 2 * stored[-1]) if stored else (2,)
 
     def numbers(self, raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """Return the numbers that elements hold, in their order; float32 represents each of them exactly."""
+        """Return the numbers in elements, in their order. float32 represents each of them exactly."""
         if self is NarrowFloat.FP4E2M1:
             return _E2M1[np.stack((raw & 0xF, raw >> 4), axis=-1).reshape(-1)]
         return (_E4M3FN if self is NarrowFloat.FP8E4M3FN else _E8M0)[raw]
 
 
+_TORCH_NAMES = {
+    NarrowFloat.FP8E4M3FN: "float8_e4m3fn",
+    NarrowFloat.FP8E8M0: "float8_e8m0fnu",
+    NarrowFloat.FP4E2M1: "float4_e2m1fn_x2",
+}
+
+
 def _values(*, exponent_bits: int, mantissa_bits: int, bias: int) -> npt.NDArray[np.float32]:
-    """Return what each code means: sign, exponent and mantissa, without infinities and NaN."""
+    """Return the number of each code of a sign, an exponent and a mantissa, without infinities and NaN."""
     codes = np.arange(1 << (1 + exponent_bits + mantissa_bits))
     mantissa = codes % (1 << mantissa_bits) / (1 << mantissa_bits)
     exponent = (codes >> mantissa_bits) % (1 << exponent_bits)

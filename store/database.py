@@ -1,11 +1,12 @@
 """Opens the store at a SQLAlchemy URL, migrates it to the newest schema, and makes sessions of it.
 
-On SQLite and PostgreSQL alike, one writing transaction runs at a time. Each begins by taking the store's write lock.
-That is the write lock of SQLite, or an advisory lock of PostgreSQL. So what a transaction reads is still true when it
-writes. Alembic runs the migrations, which are modules of `versions/`. The first of them makes the schema of the first
-release. It also completes stores that earlier revisions made.
+`open_store` opens it to write, and `open_read_only` to read. On SQLite and PostgreSQL alike, one writing transaction
+runs at a time. Each begins by taking the write lock of SQLite, or an advisory lock of PostgreSQL. So what a transaction
+reads is still true when it writes. Alembic runs the migrations, which are modules of `versions/`. The first of them
+makes the schema of the first release, and completes stores of earlier revisions.
 """
 
+import logging
 import os
 import stat
 from collections.abc import Generator
@@ -17,24 +18,25 @@ from typing import Any
 
 from filelock import FileLock
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
-from .durable_files import is_writable, make_folder, nearest_existing, replace_file
+from .durable_files import (
+    is_writable,
+    make_folder,
+    nearest_existing,
+    refuse_damaged_store,
+    replace_file,
+    schema_versions,
+)
 from .tables import Base  # this import also defines the tables
-from .vocabulary import hide_credentials
+from .vocabulary import SQLITE_PREFIX, StoreError
 
 _VERSION_TABLE = "alembic_version"
 """Alembic records the schema version of a store in this table."""
 
-_BEFORE_RELEASE = tuple(f"{number:04}" for number in range(1, 15))
-"""The schema versions before the first release. The migration to the first release adds what they lack."""
-
-
-def schema_versions() -> list[str]:
-    """Return the schema versions of releases, oldest first. The migrations are `versions/v<version>_<what>.py`."""
-    scripts = resources.files("precision_bisect.store.versions").iterdir()
-    return sorted(script.name[1:].partition("_")[0] for script in scripts if script.name.startswith("v"))
+_PRERELEASE_VERSIONS = tuple(f"{number:04}" for number in range(1, 15))
+"""These schema versions precede the first release. The migration to the first release completes their stores."""
 
 
 def read_schema_version(connection: Connection) -> str | None:
@@ -45,25 +47,18 @@ def read_schema_version(connection: Connection) -> str | None:
 
 
 _WRITE_LOCK_KEY = 0x70726563  # 'prec' in ASCII
-"""The writers of a PostgreSQL store take the advisory lock with this key.
+"""Writers of a PostgreSQL store take the advisory lock with this key.
 
 It is also the first of the two keys of a bisection's lock."""
 
 _DATABASES = ("sqlite", "postgresql")
 """A store can be in these databases."""
 
-_WAL_HEADER_BYTES = 32
-"""The size of the header of SQLite's write-ahead log. https://sqlite.org/fileformat.html#the_write_ahead_log"""
-_WAL_MAGICS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _OPEN_FILE_KEY = "opened"
-"""The `info` of a store's sessions has the file that they write to under this key."""
+"""A store's sessions have the file that they write to under this key of their `info`."""
 
-
-class StoreError(Exception):
-    """The store cannot be opened or written. The message says what was expected, what was found, and what to do."""
-
-    def __init__(self, message: str = "") -> None:
-        super().__init__(hide_credentials(message))
+_SQLITE_QUERY = ("cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout")
+"""The URL of a SQLite store may set these arguments of `sqlite3.connect`."""
 
 
 class OlderSchemaError(StoreError):
@@ -95,22 +90,22 @@ class _OpenFile:
 
 def sqlite_url(path: Path) -> str:
     """Return the URL of a store in a SQLite file."""
-    return f"sqlite:///{path}"
+    return f"{SQLITE_PREFIX}{path}"
 
 
 def absolute_url(url: str) -> str:
     """Return a URL that means the same store in any current folder. Raises `StoreError`."""
-    file = _file_of(parsed := _parse_url(url))
+    file = _file_path(parsed := _parse_url(url))
     return url if file is None else parsed.set(database=str(file)).render_as_string(hide_password=False)
 
 
 def store_folder(url: str) -> Path | None:
     """Return the folder of a store's file; None if the store is not in a file. Raises `StoreError`."""
-    file = _file_of(_parse_url(url))
+    file = _file_path(_parse_url(url))
     return None if file is None else file.parent
 
 
-def _file_of(parsed: URL) -> Path | None:
+def _file_path(parsed: URL) -> Path | None:
     is_file = parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:")
     return Path(parsed.database or "").absolute() if is_file else None
 
@@ -118,27 +113,26 @@ def _file_of(parsed: URL) -> Path | None:
 def open_store(url: str) -> sessionmaker[Session]:
     """Open the store at `url` to write. Make or migrate it if needed. Raises `StoreError`."""
     parsed = _parse_url(url)
-    engine = _engine(parsed)
-    with _translate_errors(parsed, "opened and written"):
+    engine = _make_engine(parsed)
+    with _translate_errors(parsed, "opened and written"), _dispose_on_error(engine):
         if engine.dialect.name == "sqlite":
             _prepare_sqlite(engine)
-            if parsed.database and parsed.database != ":memory:":
-                file = Path(parsed.database)
+            if (file := _file_path(parsed)) is not None:
                 _check_writable(parsed, file)
                 _refuse_foreign(parsed, file)
-                make_folder(file.parent.absolute(), mode=0o700)
+                make_folder(file.parent, mode=0o700)
                 lock = file.with_name(file.name + ".migrate.lock")
                 # FileLock would wait forever if it could not make this file. `touch` fails at once.
-                lock.touch(mode=_mode_of(file))
+                lock.touch(mode=_file_mode(file))
                 with FileLock(lock):
                     if not file.exists():
                         _make_file(parsed, file)
-                    _refuse_damage(parsed, file)
+                    refuse_damaged_store(file)
                     _migrate(engine)
                 return sessionmaker(
                     engine,
                     expire_on_commit=False,
-                    info={_OPEN_FILE_KEY: _OpenFile.from_path(file.absolute())},
+                    info={_OPEN_FILE_KEY: _OpenFile.from_path(file)},
                 )
         elif engine.dialect.name == "postgresql":
             _prepare_postgresql(engine)
@@ -147,25 +141,32 @@ def open_store(url: str) -> sessionmaker[Session]:
 
 
 def open_read_only(url: str) -> sessionmaker[Session]:
-    """Open the store at `url` to read. Nothing is made, migrated or locked.
+    """Open the store at `url` to read. No store is made, migrated or locked.
+
+    SQLite may make its own files `-wal` and `-shm` beside a store.
 
     Raises:
         OlderSchemaError: the store needs a migration.
         StoreError: the store cannot be read.
     """
     parsed = _parse_url(url)
-    if parsed.get_backend_name() == "sqlite" and parsed.database:
-        _check_is_file(parsed, Path(parsed.database))
-        _refuse_damage(parsed, Path(parsed.database))
-        engine = _engine(_read_only_file(parsed, Path(parsed.database)))
+    if (file := _file_path(parsed)) is not None:
+        _check_is_file(parsed, file)
+        refuse_damaged_store(file)
+        engine = _make_engine(_read_only_file(parsed, file))
+    elif parsed.get_backend_name() == "sqlite":
+        raise StoreError(
+            f"expected a store that can be read at {parsed.render_as_string()}, found one in memory, which ends with "
+            "its process; name another one with --store"
+        )
     else:
-        engine = _engine(parsed).execution_options(postgresql_readonly=True)
-    with _translate_errors(parsed, "read"), engine.connect() as connection:
-        found, head = read_schema_version(connection), schema_versions()[-1]
-        if found != head:
-            _refuse_newer_schema(parsed, found)
+        engine = _make_engine(parsed).execution_options(postgresql_readonly=True)
+    with _translate_errors(parsed, "read"), _dispose_on_error(engine), engine.connect() as connection:
+        version, head = read_schema_version(connection), schema_versions()[-1]
+        if version != head:
+            _refuse_newer_schema(parsed, version)
             raise OlderSchemaError(
-                f"expected a store of schema {head} at {parsed.render_as_string()}, found {found or 'none'}; "
+                f"expected a store of schema {head} at {parsed.render_as_string()}, found {version or 'none'}; "
                 "the next bisection that uses it migrates an older store"
             )
     return sessionmaker(engine, expire_on_commit=False)
@@ -185,47 +186,52 @@ def migrate_and_read(url: str) -> sessionmaker[Session]:
 
 
 def store_exists(url: str) -> bool:
-    """Return whether there is a store at `url`, without making one. A PostgreSQL store is taken to exist.
+    """Return whether there is a file at the `url` of a store. A PostgreSQL store is assumed to exist.
 
-    Raises `StoreError` if no store is possible, because part of its path is a file.
+    Raises `StoreError` if part of the path is a file, so that no store can be there.
     """
-    file = _file_of(parsed := _parse_url(url))
+    file = _file_path(parsed := _parse_url(url))
     if file is None:
         return parsed.get_backend_name() != "sqlite"  # A database in memory exists only in its own process.
     if file.exists():
         return True
-    if not (there := nearest_existing(file.parent)).is_dir():
-        raise _no_place_error(parsed, f"{there}, which is not a folder")
+    if not (nearest := nearest_existing(file.parent)).is_dir():
+        raise _no_place_error(parsed, f"{nearest}, which is not a folder")
     return False
 
 
-def check_store_file(sessions: sessionmaker[Session]) -> None:
-    """Check that the results written to a store are still in it.
+def check_not_replaced(sessions: sessionmaker[Session]) -> None:
+    """Check that a store's file is still the one that was opened.
 
-    Raises `StoreError` if its file was removed or replaced after it was opened. Writes to such a file succeed.
+    Raises `StoreError` if it was removed or replaced. Writes to a removed file succeed, but nobody can read them.
     """
-    opened: _OpenFile | None = sessions.kw.get("info", {}).get(_OPEN_FILE_KEY)
-    if opened is not None and not opened.is_unchanged:
-        found = "another one" if opened.path.exists() else "none"
+    open_file: _OpenFile | None = sessions.kw.get("info", {}).get(_OPEN_FILE_KEY)
+    if open_file is not None and not open_file.is_unchanged:
+        found = "another one" if open_file.path.exists() else "none"
         raise StoreError(
-            f"{opened.path}: expected the store that was opened there, found {found}: the store was removed or "
+            f"{open_file.path}: expected the store that was opened there, found {found}: the store was removed or "
             "replaced while it was in use, so the results of this command are not in it"
         )
 
 
-def check_store(url: str) -> None:
-    """Check that the store at `url` could be opened to write. Nothing is made, migrated or locked.
+def check_can_open(url: str) -> None:
+    """Check that the store at `url` could be opened to write. No store is made, migrated or locked.
 
     Raises `StoreError`.
     """
     parsed = _parse_url(url)
-    if parsed.get_backend_name() == "sqlite" and parsed.database and not Path(parsed.database).exists():
-        _engine(parsed).dispose()
-        if parsed.database != ":memory:":
-            _check_place(parsed, Path(parsed.database).absolute())
+    _make_engine(parsed).dispose()  # This raises an error where the driver is missing.
+    file = _file_path(parsed)
+    if file is None and parsed.get_backend_name() == "sqlite":
         return
-    if (file := _file_of(parsed)) is not None:
+    if file is not None:
+        if not file.exists():
+            _check_place(parsed, file)
+            return
         _check_writable(parsed, file)
+        refuse_damaged_store(file)
+        with _translate_errors(parsed, "opened and written"):
+            _refuse_foreign(parsed, file)
     with suppress(OlderSchemaError):
         open_read_only(url).kw["bind"].dispose()
 
@@ -249,59 +255,36 @@ def _check_is_file(parsed: URL, file: Path) -> None:
         )
 
 
-def _mode_of(file: Path) -> int:
-    """Return the mode of a store's file, which its lock file gets too; that of a new store if there is none.
+def _file_mode(file: Path) -> int:
+    """Return the mode of a store's file, or that of a new one. The lock file gets it too.
 
-    Whoever can read the lock file can lock it, so no more users may read it than the store.
+    Whoever can read the lock file can lock it. So only the users who may read the store may read it.
     """
     return stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o600
 
 
 def _make_file(parsed: URL, file: Path) -> None:
-    """Make the file of a new store. Only its owner may read it. A kill leaves either a whole store or none."""
+    """Make the file of a new store, which only its owner may read. A kill leaves either a whole store or none."""
     with replace_file(file) as partial:
         partial.touch(mode=0o600)
-        engine = _engine(parsed.set(database=str(partial)))
+        engine = _make_engine(parsed.set(database=str(partial)))
         _prepare_sqlite(engine)
         try:
             _migrate(engine)
             engine.dispose()  # Closing the last connection moves SQLite's log into the file before it is renamed.
         except BaseException:
+            engine.dispose()
             # An interrupt can leave a connection open, and SQLite's files for it on disk.
             for suffix in ("-wal", "-shm", "-journal"):
                 Path(f"{partial}{suffix}").unlink(missing_ok=True)
             raise
 
 
-def _refuse_damage(parsed: URL, file: Path) -> None:
-    """Raise `StoreError` for a damaged store that SQLite would open as empty or out of date.
-
-    A log of zeros is accepted: a power cut leaves one, and only unsynced data is lost.
-    """
-    if not file.is_file():
-        return
-    if file.stat().st_size == 0:
-        raise StoreError(
-            f"expected a store at {parsed.render_as_string()}, found a file of 0 bytes: its results are lost; "
-            f"restore {file} from a copy, or remove {file} to start with an empty store"
-        )
-    log = Path(f"{file}-wal")
-    header = b""
-    if log.is_file():
-        with log.open("rb") as opened:
-            header = opened.read(_WAL_HEADER_BYTES)
-    if len(header) == _WAL_HEADER_BYTES and any(header) and header[:4] not in _WAL_MAGICS:
-        raise StoreError(
-            f"{log}: expected the write-ahead log of {file}, found other bytes: the newest results are lost; "
-            f"restore {log} from a copy, or remove {log} to continue with the older results"
-        )
-
-
 def _check_place(parsed: URL, file: Path) -> None:
     """Raise `StoreError` if no file can be made for a store."""
-    there = nearest_existing(file.parent)
-    if not is_writable(there):
-        raise _no_place_error(parsed, f"{there}, which is not a writable folder")
+    nearest = nearest_existing(file.parent)
+    if not is_writable(nearest):
+        raise _no_place_error(parsed, f"{nearest}, which is not a writable folder")
 
 
 def _no_place_error(parsed: URL, found: str) -> StoreError:
@@ -314,16 +297,18 @@ def _no_place_error(parsed: URL, found: str) -> StoreError:
 def sole_driver(sessions: sessionmaker[Session], bisection: int) -> Generator[bool]:
     """Lock a bisection in a PostgreSQL store, and yield whether that succeeded.
 
-    It fails if another process, on any machine that shares the store, drives the bisection. The lock is held until the
-    end of the block or of the process. In a SQLite store, always yield True: its machine locks files instead.
+    It fails if another process, on any machine, drives the bisection. The end of the block, or of the process, frees
+    the lock. Yields True for a SQLite store, because all its users are on one machine, where they lock a file.
     """
     engine = sessions.kw["bind"]
     if engine.dialect.name != "postgresql":
         yield True
         return
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        yield bool(connection.scalar(select(func.pg_try_advisory_lock(_WRITE_LOCK_KEY, bisection))))
-        connection.invalidate()  # Closing the connection frees the lock. The pool would keep the connection open.
+        try:
+            yield bool(connection.scalar(select(func.pg_try_advisory_lock(_WRITE_LOCK_KEY, bisection))))
+        finally:
+            connection.invalidate()  # Closing the connection frees the lock. The pool would keep it open.
 
 
 def is_driven(session: Session, bisection: int) -> bool | None:
@@ -347,6 +332,12 @@ def _parse_url(url: str) -> URL:
         raise _url_error(
             parsed.render_as_string(), "no other database is supported; name another one with --store"
         )
+    if parsed.get_backend_name() == "sqlite" and "?" in url:
+        arguments = [argument.partition("=") for argument in url.partition("?")[2].split("&")]
+        if any(name not in _SQLITE_QUERY or not value for name, _, value in arguments):
+            raise _url_error(
+                url, f"write no ? in its path, and behind a ? only {', '.join(_SQLITE_QUERY)} with a value"
+            )
     if "@" in (parsed.host or ""):
         raise _url_error(parsed.set(host="...").render_as_string(), "write %40 for an @ in a password")
     # The default driver of `postgresql` differs between versions of SQLAlchemy.
@@ -357,13 +348,22 @@ def _suggest_url(text: str, error: Exception) -> str:
     """Return advice on what to name instead of a text that is no URL."""
     if "://" in text:
         return f"correct it ({error})"
-    file = Path(text.removeprefix("sqlite:")).expanduser().absolute()
+    path = os.path.expanduser(text.removeprefix("sqlite:"))  # noqa: PTH111 (pathlib's raises for an unknown user)
+    file = Path(path).absolute()
     return f"for a file write {sqlite_url(file)}" if text else "name one"
 
 
-def _engine(parsed: URL) -> Engine:
+# Its pool would print a traceback of an interrupt that comes while a connection is given back.
+logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
+
+
+def _make_engine(parsed: URL) -> Engine:
     try:
-        return create_engine(parsed)
+        engine = create_engine(parsed)
+        if engine.dialect.name == "postgresql":
+            # This runs before SQLAlchemy's own queries, whose results would be bytes with another encoding.
+            event.listen(engine, "connect", _prepare_session, insert=True)
+        return engine
     except ImportError as error:
         if parsed.get_backend_name() == "postgresql":
             raise StoreError(
@@ -383,28 +383,39 @@ def _url_error(text: str, remedy: str) -> StoreError:
 
 
 @contextmanager
+def _dispose_on_error(engine: Engine) -> Generator[None]:
+    """Close the connections of an engine where the block raises, so that it is not used further."""
+    try:
+        yield
+    except BaseException:
+        engine.dispose()
+        raise
+
+
+@contextmanager
 def _translate_errors(parsed: URL, purpose: str) -> Generator[None]:
     try:
         yield
     except (SQLAlchemyError, OSError) as error:
-        reason = " ".join(_error_text(error).split())
+        system_message = error.strerror if isinstance(error, OSError) else None
+        reason = database_message(error) or system_message or str(error)
         raise StoreError(
             f"expected a store that can be {purpose} at {parsed.render_as_string()}: {reason}; "
             "free it or name another one with --store"
         ) from error
 
 
-def _error_text(error: SQLAlchemyError | OSError) -> str:
-    """Return the message of the database or of the operating system."""
-    if isinstance(error, DatabaseError):
-        return str(error.orig)
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+def database_message(error: Exception) -> str | None:
+    """Return an error of the database in one line, without the query. None for an error of anything else."""
+    if not isinstance(error, SQLAlchemyError):
+        return None
+    return " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())
 
 
 def _read_only_file(parsed: URL, file: Path) -> URL:
     """Return the URL of a file in SQLite's read-only mode.
 
-    In a read-only folder, SQLite cannot make the index of its log. `immutable` makes it do without one.
+    In a read-only folder, SQLite cannot make the index of its log. With `immutable` it needs none.
     """
     is_immutable = not os.access(file.parent, os.W_OK) and not file.with_name(file.name + "-wal").exists()
     return parsed.set(
@@ -436,6 +447,21 @@ def _prepare_sqlite(engine: Engine) -> None:
     event.listen(engine, "begin", on_begin)
 
 
+def _prepare_session(connection: Any, _record: object) -> None:
+    """Let a session of PostgreSQL write dates as psycopg reads them, whatever the settings of the role.
+
+    Raises `StoreError` where the database cannot hold every text, such as a commit's subject.
+    """
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreError(
+            f"expected a database with the encoding UTF8, found {encoding}; make one with createdb --encoding=UTF8 "
+            "--template=template0, and name it"
+        )
+    connection.execute("SET DateStyle TO 'ISO'")
+    connection.commit()
+
+
 def _prepare_postgresql(engine: Engine) -> None:
     def on_begin(connection: Connection) -> None:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK_KEY})")
@@ -455,17 +481,17 @@ def migrate(connection: Connection) -> None:
         config.set_main_option("version_locations", versions.replace("%", "%%"))
         config.set_main_option("path_separator", "os")
         config.attributes.update(connection=connection, metadata=Base.metadata)
-        if read_schema_version(connection) in _BEFORE_RELEASE:
+        if read_schema_version(connection) in _PRERELEASE_VERSIONS:
             connection.exec_driver_sql(f"DELETE FROM {_VERSION_TABLE}")
         command.upgrade(config, "head")
 
 
 def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
-        found = read_schema_version(connection)
-        if found == schema_versions()[-1]:
+        version = read_schema_version(connection)
+        if version == schema_versions()[-1]:
             return
-        _refuse_newer_schema(engine.url, found)
+        _refuse_newer_schema(engine.url, version)
         migrate(connection)
 
 
@@ -476,8 +502,8 @@ def _refuse_foreign(parsed: URL, file: Path) -> None:
     """
     if not file.exists():
         return
-    engine = _engine(_read_only_file(parsed, file))
-    with engine.connect() as connection:
+    engine = _make_engine(_read_only_file(parsed, file))
+    with _dispose_on_error(engine), engine.connect() as connection:
         names = [] if read_schema_version(connection) else _table_names(connection)
     engine.dispose()
     if names:
@@ -488,16 +514,16 @@ def _refuse_foreign(parsed: URL, file: Path) -> None:
 
 
 def _table_names(connection: Connection) -> list[str]:
-    found = inspect(connection)
-    return [*found.get_table_names(), *found.get_view_names()]
+    inspector = inspect(connection)
+    return [*inspector.get_table_names(), *inspector.get_view_names()]
 
 
-def _refuse_newer_schema(parsed: URL, found: str | None) -> None:
+def _refuse_newer_schema(parsed: URL, version: str | None) -> None:
     """Raise `StoreError` if a newer version of the tool made the store's schema."""
-    known = schema_versions()
-    if found is not None and found not in (*_BEFORE_RELEASE, *known):
+    versions = schema_versions()
+    if version is not None and version not in (*_PRERELEASE_VERSIONS, *versions):
         raise StoreError(
-            f"expected a store of schema {known[-1]} or earlier at {parsed.render_as_string()}, "
-            f"found {found}, which a newer version of the tool made; update this one: "
+            f"expected a store of schema {versions[-1]} or earlier at {parsed.render_as_string()}, "
+            f"found {version}, which a newer version of the tool made; update this one: "
             "pip install --upgrade precision-bisect"
         )

@@ -1,9 +1,10 @@
-"""Files and documents that last: complete or absent for other readers and after a power cut, and read at any age.
+"""Files and documents that last: complete or absent for other readers and after a power cut, and readable at any age.
 
-Every JSON value that is kept, in a column of the store or in a file, has its version under `schema_version`. A value
-without one was written before there were versions, and has version 1. Upgrades lead from each version to the next. So a
-value of any age can be read, and nobody needs an older version of the tool. `published_schema` gives the JSON schemas
-that are published under `docs/`."""
+`write_whole`, `replace_file` and `create_folder` write durably. A `Document` is the root of a JSON document. Every JSON
+value that is kept, in a column of the store or in a file, has its version under `schema_version`. A value without one
+has version 1. `upgrade_value` leads from each version to the next, so that nobody needs an older version of the tool to
+read old values.
+"""
 
 import errno
 import json
@@ -15,16 +16,19 @@ import tempfile
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
 
+from .vocabulary import SQLITE_PREFIX, StoreError
+
 IGNORE = ".gitignore"
-_EVERYTHING = "*\n"
+_IGNORE_ALL = "*\n"
 _PARTIAL = ".partial"
-MOST_TEXT = 4 << 20
-"""A larger text, in bytes, is not read. A device has no end, and a file with holes may have any size."""
+MAX_TEXT_BYTES = 4 << 20
+"""A larger text is not read. A device has no end, and a sparse file may have any size."""
 
 
 def sync(*paths: Path) -> None:
@@ -40,19 +44,71 @@ def sync(*paths: Path) -> None:
             os.close(descriptor)
 
 
+def entries_below(folder: Path) -> Generator[Path]:
+    """Yield all that a folder holds, at any depth, each folder before its contents. Links are not followed.
+
+    `Path.rglob` ends with a `RecursionError` some hundred folders below. Raises `OSError`.
+    """
+    folders = [folder]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                path = Path(entry.path)
+                yield path
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a whole folder, if it is there. Raises `OSError`."""
+    if path.is_dir() and not path.is_symlink():
+        try:
+            shutil.rmtree(path)
+        except RecursionError:
+            _remove_deep(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder and as much of its contents as possible, if it is there. A link is left alone."""
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except RecursionError:
+        with suppress(OSError):
+            _remove_deep(path)
+
+
+def _remove_deep(path: Path) -> None:
+    """Remove a folder that nests deeper than Python's calls, or has longer paths than the system takes.
+
+    Each folder below is moved to the top before it is emptied, so that no path grows. Raises `OSError`.
+    """
+    pending = [path]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(folder) as iterator:
+            entries = list(iterator)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(Path(entry.path).rename(path / uuid.uuid4().hex))
+            else:
+                Path(entry.path).unlink()
+        if folder != path:
+            folder.rmdir()
+    path.rmdir()
+
+
 def sync_tree(path: Path) -> None:
     """Make a file, or a folder with all its contents, survive a power cut. Its own name is an entry of its parent.
 
     Raises:
         OSError: it cannot be read or written.
     """
-    if path.is_symlink():
-        return
-    if path.is_dir():
-        for entry in path.iterdir():
-            sync_tree(entry)
-    if path.is_dir() or path.is_file():
-        sync(path)
+    below = entries_below(path) if path.is_dir() and not path.is_symlink() else ()
+    for entry in reversed((path, *below)):
+        if not entry.is_symlink() and (entry.is_dir() or entry.is_file()):
+            sync(entry)
 
 
 def sync_files(folder: Path) -> None:
@@ -101,16 +157,18 @@ def write_whole(path: Path, content: str | bytes, *, is_public: bool = False) ->
 def read_text_file(path: Path) -> str:
     """Return the UTF-8 text of a file that a person named, or that a checkout or a run left.
 
-    It may be a pipe of the shell, `<(...)`, but no named one, which nobody may ever write to.
+    It may be a pipe of the shell, `<(...)`, but no named pipe, because nobody may ever write to that.
 
     Raises:
-        OSError: it cannot be read, is a named pipe, or has more than `MOST_TEXT` bytes.
+        OSError: it cannot be read, is a named pipe, or has more than `MAX_TEXT_BYTES` bytes.
         UnicodeDecodeError: it is no UTF-8 text.
     """
     with open(path, "rb", opener=_open_unless_named_pipe) as file:
-        content = file.read(MOST_TEXT + 1)
-    if len(content) > MOST_TEXT:
-        raise OSError(errno.EFBIG, f"more than {MOST_TEXT >> 20} MiB, which is no text to read", str(path))
+        content = file.read(MAX_TEXT_BYTES + 1)
+    if len(content) > MAX_TEXT_BYTES:
+        raise OSError(
+            errno.EFBIG, f"more than {MAX_TEXT_BYTES >> 20} MiB, which is no text to read", str(path)
+        )
     return content.decode("utf-8")
 
 
@@ -126,14 +184,14 @@ def _open_unless_named_pipe(path: str, flags: int) -> int:
 
 
 def make_ignored_folder(path: Path) -> None:
-    """Make a folder for its owner alone, with a file that makes git ignore it, unless it already contains files.
+    """Make a folder for its owner alone. A file in it makes git ignore it, unless it already contains files.
 
     Raises:
         OSError: it cannot be made or written.
     """
     make_folder(path, mode=0o700)
     if not any(path.iterdir()):
-        write_whole(path / IGNORE, _EVERYTHING)
+        write_whole(path / IGNORE, _IGNORE_ALL)
 
 
 def make_own_folder(path: Path) -> None:
@@ -144,23 +202,23 @@ def make_own_folder(path: Path) -> None:
     """
     make_folder(path, mode=0o700)
     if not (path / IGNORE).exists():
-        write_whole(path / IGNORE, _EVERYTHING)
+        write_whole(path / IGNORE, _IGNORE_ALL)
 
 
 def read_or_draw_key(file: Path) -> str:
-    """Return the random text in a file that its owner alone can read. The text is drawn at the first call.
+    """Return the random text in a file that only its owner can read. The first call draws the text.
 
     Raises:
         OSError: it cannot be made or read.
     """
     if not file.exists():
         make_folder(file.parent, mode=0o700)
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="ascii") as drawn:
-            drawn.write(secrets.token_hex(16))
-            drawn.flush()
-            os.fsync(drawn.fileno())
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="ascii") as temporary:
+            temporary.write(secrets.token_hex(16))
+            temporary.flush()
+            os.fsync(temporary.fileno())
             with suppress(FileExistsError):  # Another process was first.
-                os.link(drawn.name, file)
+                os.link(temporary.name, file)
                 sync(file.parent)
     return read_text_file(file)  # A named pipe in its place is refused.
 
@@ -206,7 +264,9 @@ def replace_file(path: Path) -> Generator[Path]:
 
 @contextmanager
 def create_folder(path: Path) -> Generator[Path]:
-    """Yield a name beside `path`. The folder that the body makes there becomes `path`, which must not exist by then.
+    """Yield a free name in the parent of `path`.
+
+    The folder that the body makes there becomes `path`, which must not exist.
 
     Where the body raises, also at Ctrl-C, nothing is left behind. Remains of a killed process are removed by the next
     process that makes the same folder. Two processes must not do so at once.
@@ -215,7 +275,7 @@ def create_folder(path: Path) -> Generator[Path]:
         OSError: no folder was made, or it could not be moved to `path`.
     """
     partial = path.with_name(f"{path.name}{_PARTIAL}")
-    shutil.rmtree(partial, ignore_errors=True)
+    remove_tree(partial)
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield partial
@@ -223,7 +283,7 @@ def create_folder(path: Path) -> Generator[Path]:
         partial.replace(path)
         sync(path.parent)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_tree(partial)
         raise
 
 
@@ -234,11 +294,11 @@ def is_partial(path: Path) -> bool:
 
 VERSION = "schema_version"
 Upgrade = Callable[[Any], dict[str, Any]]
-"""Such a function converts a value of one version to the next. It need not set the version."""
+"""A function that converts a value of one version to the next. It need not set the version."""
 
 
 class DocumentError(Exception):
-    """A kept JSON value cannot be read. The message says what was expected, what was found, what to do."""
+    """A kept JSON value cannot be read. The message says what was expected, what was found, and what to do."""
 
 
 def version_of(value: object) -> int:
@@ -281,8 +341,28 @@ def upgrade_value(value: object, upgrades: Sequence[Upgrade], *, kind: str) -> d
         ) from error
 
 
+_PAYLOAD_KEY = "values"
+
+
+def _wrap_values(bare: object) -> dict[str, Any]:
+    return {_PAYLOAD_KEY: bare}
+
+
+_COLUMN_UPGRADES = (_wrap_values,)
+
+
+def versioned_value(bare: object) -> dict[str, Any]:
+    """Return the plain value of a store's column as it is stored: with the version of its schema."""
+    return {VERSION: 1 + len(_COLUMN_UPGRADES), _PAYLOAD_KEY: bare}
+
+
+def bare_value(stored: object) -> Any:
+    """Return the plain value of a store's column, whatever its stored version. Raises `DocumentError`."""
+    return upgrade_value(stored, _COLUMN_UPGRADES, kind="column")[_PAYLOAD_KEY]
+
+
 _READING = object()
-"""In this validation context a document may be an old one. A value that code makes is always current."""
+"""The validation context in which a document may be an old one. A value that code makes is always current."""
 
 
 class Document(BaseModel):
@@ -345,9 +425,44 @@ def read_document(model: type[_D], value: object) -> _D:
 
 
 def published_schema(document: type[BaseModel], *, by_alias: bool = True) -> str:
-    """Return the schema of `document` as it is written, as the text of its file. `by_alias` is as in writing."""
+    """Return the schema of `document`, as the text of its file. `by_alias` is as in writing."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **document.model_json_schema(by_alias=by_alias, mode="serialization"),
     }
     return json.dumps(schema, indent=2) + "\n"
+
+
+def schema_versions() -> list[str]:
+    """Return the schema versions of releases, oldest first. The migrations are `versions/v<version>_<what>.py`."""
+    scripts = resources.files("precision_bisect.store.versions").iterdir()
+    return sorted(script.name[1:].partition("_")[0] for script in scripts if script.name.startswith("v"))
+
+
+_WAL_HEADER_BYTES = 32
+"""The header of SQLite's write-ahead log has this many bytes. https://sqlite.org/fileformat.html#the_write_ahead_log"""
+_WAL_MAGICS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+
+
+def refuse_damaged_store(file: Path) -> None:
+    """Raise `StoreError` for a damaged store that SQLite would open as empty or out of date.
+
+    A log of zeros is accepted: a power cut leaves one, and only unsynced data is lost.
+    """
+    if not file.is_file():
+        return
+    if file.stat().st_size == 0:
+        raise StoreError(
+            f"expected a store at {SQLITE_PREFIX}{file}, found a file of 0 bytes: its results are lost; "
+            f"restore {file} from a copy, or remove {file} to start with an empty store"
+        )
+    log = Path(f"{file}-wal")
+    header = b""
+    if log.is_file():
+        with log.open("rb") as stream:
+            header = stream.read(_WAL_HEADER_BYTES)
+    if len(header) == _WAL_HEADER_BYTES and any(header) and header[:4] not in _WAL_MAGICS:
+        raise StoreError(
+            f"{log}: expected the write-ahead log of {file}, found other bytes: the newest results are lost; "
+            f"restore {log} from a copy, or remove {log} to continue with the older results"
+        )

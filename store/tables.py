@@ -1,13 +1,13 @@
 """The tables of the store.
 
 They hold bisections, the commits that these range over, and every probe with its evidence. A report is made from these
-rows alone, so each sentence of it can be traced to one. Nightly jobs have nights, what each case showed in them,
-regressions and incidents. A *cell* is one case on one platform under one tolerance on one branch. A *regression* is a
-cell that passed and then failed; regressions with one culprit are one *incident*. The queue holds submitted bisections
-and the tokens of those who may submit.
+rows alone, so each sentence of it can be traced to one. Nightly jobs have nights, results, regressions and incidents. A
+*cell* is one case on one platform under one tolerance on one branch. A *regression* is a cell that passed and then
+failed; regressions with one culprit are one *incident*. The queue holds submitted bisections and the tokens of those
+who may submit.
 
-Times are in UTC, durations in seconds, and commits are full hexadecimal ids. Plain values are kept as JSON with their
-version: `{"schema_version": 2, "values": ...}`. A value of version 1 is the bare values.
+Times are in UTC, durations in seconds, and commits are full hexadecimal ids. Columns of plain values
+hold JSON with a version: `{"schema_version": 2, "values": ...}`. Version 1 has no such wrapper, only the values.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sqlalchemy import (
     DateTime,
     Enum,
     ForeignKey,
+    LargeBinary,
     String,
     Text,
     UniqueConstraint,
@@ -33,7 +34,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
-from .durable_files import VERSION, upgrade_value
+from .durable_files import bare_value, versioned_value
 from .vocabulary import (
     BisectionOutcome,
     BuildSource,
@@ -55,9 +56,9 @@ def now() -> datetime:
 
 
 def store_now(session: Session) -> datetime:
-    """Return the time as all machines that share the store see it, whatever their own clocks say.
+    """Return the time of the store's server, which is the same for all machines that share the store.
 
-    It is the server's time, where there is a server. A store in a file belongs to one machine.
+    A store in a file belongs to one machine, and has the time of that machine.
     """
     if session.get_bind().dialect.name != "postgresql":
         return now()
@@ -85,22 +86,14 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-_PAYLOAD_KEY = "values"
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 
 StringMap = dict[str, str]
-"""Maps names to texts."""
+"""A map of names to texts."""
 FloatMap = dict[str, float]
-"""Maps names to numbers."""
+"""A map of names to numbers."""
 Metrics = dict[str, dict[str, float]]
-"""Each output has its measured numbers, by metric."""
-
-
-def _wrap_values(bare: object) -> dict[str, Any]:
-    return {_PAYLOAD_KEY: bare}
-
-
-_UPGRADES = (_wrap_values,)
+"""The measured numbers of each output, by metric."""
 
 
 class PlainJson(TypeDecorator[Any]):
@@ -111,11 +104,11 @@ class PlainJson(TypeDecorator[Any]):
 
     def process_bind_param(self, value: Any | None, dialect: Dialect) -> Any:
         """Return the value with the newest version."""
-        return None if value is None else {VERSION: 1 + len(_UPGRADES), _PAYLOAD_KEY: value}
+        return None if value is None else versioned_value(value)
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> Any | None:
-        """Return the bare value, whatever version it was written with. Raises `DocumentError`."""
-        return None if value is None else upgrade_value(value, _UPGRADES, kind="column")[_PAYLOAD_KEY]
+        """Return the bare value, whatever its stored version. Raises `DocumentError`."""
+        return None if value is None else bare_value(value)
 
 
 class JsonMetrics(PlainJson):
@@ -209,9 +202,9 @@ class DriveRow(Base):
     host: Mapped[str]
     process: Mapped[int]
     begun: Mapped[datetime]
-    """Says when the command began, before it checked what the user asked for."""
+    """The time at which the command began, before it checked what the user asked for."""
     last_alive: Mapped[datetime] = mapped_column("until")
-    """Says when the process was last known to be alive."""
+    """The time at which the process was last known to be alive."""
     end: Mapped[DriveEnd | None]
     """How this drive ended. None while it runs or if it was killed."""
     message: Mapped[str | None] = mapped_column(Text)
@@ -239,21 +232,24 @@ class StageRow(Base):
     """The older end of the range: the good end in the search for a regression, the bad one in the search for a fix."""
     new: Mapped[str] = mapped_column("bad", String(64))
     held: Mapped[StringMap]
-    """Revisions of other repositories that were held for the whole range, by repository."""
+    """The revisions of other repositories that were held for the whole range, by repository."""
     old_content: Mapped[str | None] = mapped_column(String(64))
-    """The content key of the old end. None in older stores, and while the old end is searched for.
+    """The content key of the old end. None in older stores, and while the old end is searched for, because `old` may
+    still change."""
 
-    Until it is found, `old` may change.
-    """
+    candidates: Mapped[bytes | None] = mapped_column(LargeBinary, deferred=True)
+    """The commits of the range, parents before children: one JSON array per line, in gzip's format.
+
+    A long range has hundreds of thousands of them. None while the old end is searched for."""
 
     bisection: Mapped[BisectionRow] = relationship(back_populates="stages")
-    candidates: Mapped[list[CandidateRow]] = relationship(
-        back_populates="stage", order_by="CandidateRow.ordinal"
-    )
 
 
 class CommitRow(Base):
-    """A commit as git describes it."""
+    """A commit as git describes it.
+
+    A commit has a row if it was run, or if an answer or an end of a range names it.
+    """
 
     __tablename__ = "commits"
     __table_args__ = (UniqueConstraint("repository", "sha"),)
@@ -268,30 +264,6 @@ class CommitRow(Base):
     subject: Mapped[str] = mapped_column(Text)
     files: Mapped[list[str]]
     """Paths that differ from the first parent."""
-
-
-class CandidateRow(Base):
-    """A commit of a stage's range.
-
-    Commits that cannot differ in result share a representative. Where `representative` is None, that of the first
-    parent applies, and so on. If the first parents lead out of the range, the first commit outside represents them.
-    """
-
-    __tablename__ = "candidates"
-    __table_args__ = (UniqueConstraint("stage_id", "ordinal"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    stage_id: Mapped[int] = mapped_column(ForeignKey("stages.id"), index=True)
-    ordinal: Mapped[int]
-    """The position in topological order: parents before children."""
-    commit_id: Mapped[int] = mapped_column(ForeignKey("commits.id"))
-    representative_id: Mapped[int | None] = mapped_column(ForeignKey("commits.id"))
-    content: Mapped[str | None] = mapped_column(String(64))
-    """The content as in `ProbeRow.content`. None if the commit lacks a pin and so cannot be tested, or is never run."""
-
-    stage: Mapped[StageRow] = relationship(back_populates="candidates")
-    commit: Mapped[CommitRow] = relationship(foreign_keys=[commit_id])
-    representative: Mapped[CommitRow | None] = relationship(foreign_keys=[representative_id])
 
 
 class EnvironmentRow(Base):
@@ -339,7 +311,7 @@ class ProbeRow(Base):
     """The key of everything that can change the result. Equal keys are one experiment."""
     run: Mapped[int]
     attempt: Mapped[int] = mapped_column(default=1)
-    """The number of starts of this probe. It exceeds one where a process was killed in it, or it was cancelled."""
+    """The number of starts of this probe. It is more than one if an earlier start was killed or cancelled."""
     state: Mapped[ProbeState]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
@@ -356,8 +328,8 @@ class ProbeRow(Base):
     likeness: Mapped[float | None]
     """The probability that the run failed as the failing end did.
 
-    If it is set, the run itself failed, and `judgement` says whether that failure counts.
-    """
+    It is set only if the run failed. `judgement` then says whether it shows the searched failure (bad) or another one
+    (skip)."""
     build_id: Mapped[int | None] = mapped_column(ForeignKey("builds.id"))
     build_source: Mapped[BuildSource | None]
     build_seconds: Mapped[float | None]
@@ -512,10 +484,10 @@ class CaseResultRow(Base):
     commit: Mapped[str] = mapped_column(String(64))
     content: Mapped[str | None] = mapped_column(String(64))
     runs: Mapped[int]
-    """Judged runs in this night at this content; 0 where an earlier night's result was taken."""
+    """The number of judged runs in this night at this content; 0 where an earlier night's result was taken."""
     failures: Mapped[int]
     verdict: Mapped[Verdict | None]
-    """The verdict of the failure, else of the last run."""
+    """The verdict of the failure, or else of the last run."""
     signature: Mapped[str | None] = mapped_column(Text)
     message: Mapped[str] = mapped_column(Text)
     """One sentence for people."""
@@ -542,7 +514,7 @@ class RegressionRow(Base):
     """What counts as bad in its bisection."""
     bisection_id: Mapped[int | None] = mapped_column(ForeignKey("bisections.id"))
     problem: Mapped[str | None] = mapped_column(Text)
-    """Says why its bisection named nothing."""
+    """The reason why its bisection named nothing."""
     incident_id: Mapped[int | None] = mapped_column(ForeignKey("incidents.id"), index=True)
     recovered_night_id: Mapped[int | None] = mapped_column(ForeignKey("nights.id"))
     last_bad: Mapped[str] = mapped_column(String(64))
@@ -552,9 +524,9 @@ class RegressionRow(Base):
     fixed_by: Mapped[str | None] = mapped_column(String(64))
     """The fixing commit of the searched repository, once the bisection for it has named one."""
     fix_bisection_id: Mapped[int | None] = mapped_column(ForeignKey("bisections.id"))
-    """The bisection that searches the fixing commit."""
+    """The bisection that searches for the fixing commit."""
     fix_problem: Mapped[str | None] = mapped_column(Text)
-    """Says why the search for the fixing commit ended without naming one. Otherwise None."""
+    """The reason why the search for the fixing commit ended without naming one. Otherwise None."""
 
     cell: Mapped[CellRow] = relationship()
     bisection: Mapped[BisectionRow | None] = relationship(foreign_keys=[bisection_id])
@@ -629,7 +601,7 @@ class SubmissionRow(Base):
     """The folder in which the words were typed."""
     priority: Mapped[int]
     board: Mapped[str | None] = mapped_column(String(64))
-    """The platform whose boards it needs one of; None where it runs on a simulator."""
+    """The platform of the board that it needs; None where it runs on a simulator."""
     device: Mapped[int | None]
     """The board's number; None where any board is suitable. A bisection that has begun stays on its board."""
     created: Mapped[datetime]
@@ -643,21 +615,21 @@ class SubmissionRow(Base):
     place: Mapped[str | None] = mapped_column(String(64))
     """The home that holds its golden data and logs, once it has begun. It continues there."""
     lacking: Mapped[str | None] = mapped_column(Text)
-    """Names, while it waits, a machine that could not run it, and says why."""
+    """While it waits, a machine that could not run it, and the reason."""
     lacking_host: Mapped[str | None]
-    """Names that machine."""
+    """The name of that machine."""
     worker: Mapped[str | None] = mapped_column(String(128))
     """The worker that runs it, while it runs."""
     host: Mapped[str | None]
     """The host whose boards it uses, while it runs."""
     started: Mapped[datetime | None]
-    """Says when its worker took it, while it runs."""
+    """The time at which its worker took it, while it runs."""
     lease: Mapped[datetime | None]
     """The time until which the worker has it. A worker without news by then has lost it."""
     lost: Mapped[int]
-    """How many workers were lost while they ran it."""
+    """The number of workers that were lost while they ran it."""
     seconds: Mapped[float]
-    """How long it has run, with workers that no longer have it."""
+    """How long it has run on workers that no longer have it."""
     tail: Mapped[str] = mapped_column(Text)
     """The last lines of its log."""
 
@@ -670,6 +642,6 @@ class TokenRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     user: Mapped[str] = mapped_column(String(64))
     digest: Mapped[str] = mapped_column(String(64), unique=True)
-    """The SHA-256 of the token. The token is random, so that nobody can guess what has the digest."""
+    """The SHA-256 of the token. The token is random, so nobody can guess it from the digest."""
     created: Mapped[datetime]
     revoked: Mapped[datetime | None]

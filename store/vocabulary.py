@@ -1,11 +1,15 @@
-"""The vocabulary that all packages share: commits, verdicts, outcomes, and the words in which they are printed.
+"""The vocabulary that all rooms share: commits, verdicts, outcomes, and the phrases in which they are printed.
 
-`Commit` is a commit as it is read from git, searched, and kept in the store. The enumerations are the states of a
-bisection, its probes and a night's cases, as they stand in the store. The functions format counts and times for people.
+`Commit` is a commit as it is read from git, searched, and kept in the store. `Verdict` is the result of one run, and
+`VerdictTraits` are its properties. The other enumerations are the states of a bisection, its probes and a night's
+cases, as they stand in the store. `plural`, `percent`, `duration`, `verdict_phrase` and `build_phrase` format values
+for people. `hide_credentials` removes passwords from texts.
 """
 
 import math
 import re
+import textwrap
+import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -13,17 +17,17 @@ from typing import Literal, NamedTuple
 
 MAKER = "precision-bisect"
 MAKER_EMAIL = "precision-bisect@localhost"
-"""This tool makes commits in its own clones, of releases and of files on the user's disk, with this author's address.
+"""The author's address of commits that this tool makes in its own clones, of releases and of files on the user's disk.
 
 The dates of such commits have no meaning."""
-_NOTHING, _SUBMODULE = "000000", "160000"
-"""Git gives these modes to an absent path and to a submodule."""
+_ABSENT_MODE, _SUBMODULE_MODE = "000000", "160000"
+"""The modes that git gives to an absent path and to a submodule."""
 
 
 class TreeChange(NamedTuple):
     """One path that differs from the first parent: old and new mode and object id. Zeros mean that it is absent.
 
-    A long history has hundreds of thousands of them.
+    It is a tuple, because a long history has hundreds of thousands of them.
     """
 
     path: str
@@ -35,12 +39,12 @@ class TreeChange(NamedTuple):
     @property
     def has_file(self) -> bool:
         """Return whether there is a file at the path after the change, rather than nothing or a submodule."""
-        return self.new_mode not in (_NOTHING, _SUBMODULE)
+        return self.new_mode not in (_ABSENT_MODE, _SUBMODULE_MODE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit as git describes it; `changes` are against the first parent."""
+    """A commit as git describes it. `changes` are against the first parent."""
 
     sha: str
     parents: tuple[str, ...]
@@ -61,8 +65,9 @@ class Commit:
         return [change.path for change in self.changes]
 
 
-Stream = Literal["stdout", "stderr", "outcome", "build"]
-"""A line has one of these sources. `outcome` is the error text that the harness shim wrote, `build` a build step."""
+OutputStream = Literal["stdout", "stderr"]
+Stream = OutputStream | Literal["outcome", "build"]
+"""The source of a line. `outcome` is the error text that the harness shim wrote, `build` a build step."""
 
 
 class Verdict(StrEnum):
@@ -90,9 +95,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictTraits:
-    """The properties of a verdict. Code that treats some verdicts differently tests a property, and lists none.
+    """The properties of a verdict. Code that treats some verdicts differently tests a property, and lists no verdicts.
 
-    None has a default, so that a new property is asked of every verdict.
+    No field has a default, so a new one must be answered for every verdict.
     """
 
     ends_well: bool
@@ -100,23 +105,33 @@ class VerdictTraits:
     is_failure: bool
     """The program fails. In a night such a case counts as failing."""
     can_be_bad: bool
-    """`--bad-when` takes it."""
-    judges_commit: bool
-    """It says something of the commit, and not of the machine alone."""
+    """`--bad-when` accepts it."""
+    remedy: str | None
+    """What to do before a resume, if the machine alone failed and the run says nothing about the commit."""
     is_intermittent: bool
-    """Another run of the same build often ends otherwise."""
-    may_be_device: bool
-    """The device, and not the program, may be at fault. A night ignores it for a case that never passed."""
+    """Another run of the same build often ends differently."""
+    device_or_program: bool
+    """The failure is the device's or the program's. A night ignores it for a case that never passed."""
     compares_outputs: bool
     """Outputs were compared with their golden data."""
     leaves_tensors: bool
-    """A failure whose dumped tensors can be compared with those of a good run."""
+    """The failure leaves dumped tensors, which can be compared with those of a good run."""
     fails_in_run: bool
     """The build was made and launched, and then failed."""
     ends_early: bool
-    """A build exists, and what it contains fails before outputs are compared. Such a failure can be reduced."""
+    """A build exists, but fails before outputs are compared. Such a failure can be reduced."""
     fails_to_build: bool
     """The toolchain could not be built at this commit."""
+
+    @property
+    def judges_commit(self) -> bool:
+        """Return whether a run says something about the commit, and not about the machine alone."""
+        return self.remedy is None
+
+    @property
+    def may_be_device(self) -> bool:
+        """Return whether the device or the rest of the machine, and not the program, may be at fault."""
+        return self.device_or_program or not self.judges_commit
 
 
 _TRAITS = {
@@ -124,9 +139,9 @@ _TRAITS = {
         ends_well=True,
         is_failure=False,
         can_be_bad=False,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=True,
         leaves_tensors=False,
         fails_in_run=False,
@@ -137,9 +152,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=True,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=True,
         leaves_tensors=True,
         fails_in_run=True,
@@ -150,9 +165,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=True,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=False,
@@ -163,9 +178,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=True,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=False,
@@ -176,9 +191,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=True,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=False,
@@ -189,9 +204,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=True,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=False,
         leaves_tensors=True,
         fails_in_run=True,
@@ -202,9 +217,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=True,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=True,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=True,
@@ -215,9 +230,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=True,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=True,
-        may_be_device=True,
+        device_or_program=True,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=True,
@@ -228,9 +243,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=True,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=True,
+        device_or_program=True,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=False,
@@ -241,9 +256,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=False,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=False,
@@ -254,9 +269,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=False,
         can_be_bad=False,
-        judges_commit=False,
+        remedy="fix the environment",
         is_intermittent=False,
-        may_be_device=True,
+        device_or_program=False,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=False,
@@ -267,9 +282,9 @@ _TRAITS = {
         ends_well=True,
         is_failure=False,
         can_be_bad=True,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=False,
@@ -280,9 +295,9 @@ _TRAITS = {
         ends_well=False,
         is_failure=False,
         can_be_bad=False,
-        judges_commit=True,
+        remedy=None,
         is_intermittent=False,
-        may_be_device=False,
+        device_or_program=False,
         compares_outputs=False,
         leaves_tensors=False,
         fails_in_run=False,
@@ -317,6 +332,10 @@ class BisectionOutcome(StrEnum):
     ERROR = "error"
 
 
+UNFINISHED = "unfinished"
+"""This word takes the place of the outcome while there is none."""
+
+
 class DriveEnd(StrEnum):
     """How one drive of a bisection ended: one process that started or resumed it."""
 
@@ -349,8 +368,7 @@ class Phase(StrEnum):
 
     @property
     def is_unmodified(self) -> bool:
-        """Return whether such a probe runs the commit unmodified: with the commit's own pins, and without a
-        perturbation."""
+        """Return whether such a probe runs the commit with its own pins, and without a perturbation."""
         return self not in (Phase.COUNTERFACTUAL, Phase.PERTURBED)
 
 
@@ -421,18 +439,18 @@ class SubmissionState(StrEnum):
     CANCELLED = "cancelled"
 
 
-HIGHEST_PRIORITY = 1000
-"""No submission has a higher priority. The lowest one is its negative."""
+MAX_PRIORITY = 1000
+"""The highest priority of a submission. The lowest one is its negative."""
 
 
-_BUILDS = {
+_BUILD_PHRASES = {
     BuildSource.BUILT: "built in {seconds:.1f} s",
     BuildSource.CACHED: "build from the cache in {seconds:.1f} s",
     BuildSource.PRESENT: "built before",
     BuildSource.NONE: "nothing built",
 }
 _UNINFORMATIVE_VERDICTS = (Verdict.MISMATCH, Verdict.UNKNOWN)
-"""Verdicts that only repeat the judgement where an exit code or a person gave it, and are not printed then."""
+"""Verdicts that say no more than the judgement of an exit code or a person, and are not printed then."""
 
 
 def plural(count: int, noun: str) -> str:
@@ -455,38 +473,67 @@ def percent(probability: float) -> str:
     return f"{math.floor(probability * 10_000 + 1e-6) / 100:g} %"
 
 
-def exit_code(code: int) -> str:
+def exit_code_signature(code: int) -> str:
     """Return the signature of a command's runs that are judged by their exit code."""
     return f"exit code {code}"
 
 
-def build_words(source: BuildSource, seconds: float) -> str:
-    """Describe where the toolchain of a run came from, and how long that took.
+def build_phrase(source: BuildSource, seconds: float) -> str:
+    """Return where the toolchain of a run came from, and how long that took.
 
-    >>> build_words(BuildSource.BUILT, 2)
+    >>> build_phrase(BuildSource.BUILT, 2)
     'built in 2.0 s'
     """
-    return _BUILDS[source].format(seconds=seconds)
+    return _BUILD_PHRASES[source].format(seconds=seconds)
 
 
-def verdict_words(verdict: str, signature: str | None, source: VerdictSource) -> str:
-    """Describe a verdict with its signature, or by the signature alone where an exit code or a person is the judge.
+def verdict_phrase(verdict: str, signature: str | None, source: VerdictSource) -> str:
+    """Return a verdict with its signature, or the signature alone where an exit code or a person is the judge.
 
-    >>> verdict_words("mismatch", "y", VerdictSource.OUTPUT), verdict_words("pass", None, VerdictSource.OUTPUT)
+    >>> verdict_phrase("mismatch", "y", VerdictSource.OUTPUT), verdict_phrase("pass", None, VerdictSource.OUTPUT)
     ('mismatch (y)', 'pass')
-    >>> verdict_words("mismatch", exit_code(1), VerdictSource.EXIT_CODE)
+    >>> verdict_phrase("mismatch", exit_code_signature(1), VerdictSource.EXIT_CODE)
     'exit code 1'
-    >>> verdict_words("build_error", exit_code(2), VerdictSource.EXIT_CODE)
+    >>> verdict_phrase("build_error", exit_code_signature(2), VerdictSource.EXIT_CODE)
     'build_error (exit code 2)'
     """
     if not signature:
         return verdict
-    judged = source in (VerdictSource.EXIT_CODE, VerdictSource.PERSON)
-    return signature if judged and verdict in _UNINFORMATIVE_VERDICTS else f"{verdict} ({signature})"
+    is_judge = source in (VerdictSource.EXIT_CODE, VerdictSource.PERSON)
+    return signature if is_judge and verdict in _UNINFORMATIVE_VERDICTS else f"{verdict} ({signature})"
+
+
+_OUTCOMES = {
+    "suspect": "a suspect, not confirmed",
+    "no_culprit": "no commit of the range explains it",
+    "only_skipped": "the runs do not tell the commits left apart",
+    "ends_do_not_differ": "the ends do not differ",
+    "budget": "stopped by its budget",
+    "error": "error",
+    "unfinished": "not finished",
+}
+
+
+def phrase_for_outcome(outcome: str, *, seeks: Seeks, in_doubt: bool, has_caveat: bool) -> str:
+    """Return how a bisection with this outcome ended.
+
+    in_doubt: whether its suspects together have a probability of less than one half.
+    has_caveat: whether something speaks against the culprit.
+    """
+    if outcome == BisectionOutcome.CULPRIT:
+        return f"{sought_commit_noun(seeks)} found{', with a caveat' if has_caveat else ''}"
+    if outcome == BisectionOutcome.SUSPECT and in_doubt:
+        return "not known whether a commit is to blame"
+    return _OUTCOMES[outcome]
+
+
+def sought_commit_noun(seeks: Seeks) -> str:
+    """Return the noun for the commit that a bisection seeks."""
+    return "culprit" if seeks is Seeks.REGRESSION else "first fixed commit"
 
 
 def duration(seconds: float) -> str:
-    """Format seconds as people say them.
+    """Return seconds as people say them.
 
     >>> duration(42), duration(150), duration(7260)
     ('42 s', '2 min 30 s', '2 h 1 min')
@@ -499,19 +546,82 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def wrap_text(text: str, width: int, *, indent: int = 0) -> list[str]:
+    """Return the text in lines of at most `width` columns, broken between words. A longer word has its own line.
+
+    A number stays with its unit.
+
+    >>> wrap_text("it took, run 2.7 s", 15)
+    ['it took,', 'run 2.7 s']
+    """
+    lines = textwrap.wrap(
+        _QUANTITY.sub(lambda match: match[0].replace(" ", _TIED_SPACE), text),
+        max(1, width),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
+    return [line.replace(_TIED_SPACE, " ") for line in lines]
+
+
+_TIED_SPACE = "\ufffe"
+"""Stands for a space at which no line is broken. No text has this noncharacter."""
+_QUANTITY = re.compile(r"(?:\brun )?\b\d[\d.]* (?:s|min|h|%)(?!\w)")
+
+
 _USER_INFORMATION = re.compile(r"(?P<scheme>\w*)://(?:(?P<user>[^/\s:@]*):)?(?P<password>[^/\s]+)@")
 _LOGIN = re.compile(r"(?P<user>\b\w+):(?P<password>[^/\s@:'\"]{6,})@(?=[\w\[])")
-"""This is an address that lacks its slashes. A shorter word before `@` is more likely a path and a revision."""
+"""Matches the login in an address that lacks its slashes. A shorter word before `@` is more likely a path and a
+revision."""
 _PARAMETER = re.compile(
-    r"(?P<name>[?&](?:\w*(?:pass|secret|token|api_?key)\w*|pwd|key|sig|signature)=)(?P<password>[^&\s'\"]+)",
+    r"(?P<name>(?:[?&](?:\w*(?:pass|secret|token|api_?key)\w*|pwd|key|sig|signature)|\b(?:ssl)?password)=)"
+    r"(?P<password>[^&\s'\"]+)",
     re.IGNORECASE,
 )
 
 
-def hide_credentials(text: str) -> str:
-    """Return a text without the passwords and tokens of its URLs. Reports and pages repeat errors and notes.
+def one_line(text: str) -> str:
+    """Return the text on one line, with escapes for invisible characters and blanks for all kinds of space.
 
-    Libraries name an address once more without its scheme, so a password that was found goes wherever a host follows.
+    Control characters would move a terminal's cursor. Direction marks would make a line read as a different one.
+
+    >>> one_line("fix\\ttiling\\x1b[31m \\u202eSSAP")
+    'fix tiling\\\\x1b[31m \\\\u202eSSAP'
+    """
+    return indented_line(text).strip()
+
+
+def indented_line(text: str) -> str:
+    """Return the text as `one_line` does, but keep the blanks at its beginning."""
+    return text.rstrip() if text.isprintable() else "".join(map(_escape_invisible, text)).rstrip()
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return the text as one line of at most `limit` characters.
+
+    >>> shorten("0123456789", 6)
+    '01234…'
+    """
+    return cut(one_line(text), limit)
+
+
+def cut(line: str, limit: int) -> str:
+    """Return at most `limit` characters of a line. An ellipsis replaces the end of a longer line."""
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _escape_invisible(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character in "\t\n\r" or unicodedata.category(character) == "Zs":
+        return " "
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def hide_credentials(text: str) -> str:
+    """Return a text without the passwords and tokens of its URLs, because reports and pages repeat errors and notes.
+
+    Libraries may repeat an address without its scheme. So a password that was found is hidden wherever `@` follows it.
 
     >>> hide_credentials("https://bob:hush@host/x.git and ssh://git@host/x.git")
     'https://bob:***@host/x.git and ssh://git@host/x.git'
@@ -519,20 +629,33 @@ def hide_credentials(text: str) -> str:
     'tls://bob:***@host: expected an answer, found none of bob:***@host'
     >>> hide_credentials("postgresql://host/store?user=bob&password=hush")
     'postgresql://host/store?user=bob&password=***'
+    >>> hide_credentials("found 'host=there password=hush'")
+    "found 'host=there password=***'"
     >>> hide_credentials("found 'postgres:bob:hushhush@host', found postgresql://bob:hu@sh@host/store")
     "found 'postgres:bob:***@host', found postgresql://bob:***@host/store"
     """
-    for found in [*_USER_INFORMATION.finditer(text)]:
-        if found["user"] is not None or found["scheme"] != "ssh":
-            text = text.replace(f"{found['password']}@", "***@")
+    for match in [*_USER_INFORMATION.finditer(text)]:
+        if match["user"] is not None or match["scheme"] != "ssh":
+            text = text.replace(f"{match['password']}@", "***@")
     return _LOGIN.sub(r"\g<user>:***@", _PARAMETER.sub(r"\g<name>***", text))
 
 
 def url_passwords(text: str) -> list[str]:
-    """Return the passwords and tokens of a text's URLs: in front of a host, or a parameter by that name.
+    """Return the passwords and tokens of a text's URLs: before a host, or in a parameter of such a name.
 
     >>> url_passwords("https://bob:hush@host/x.git https://token@host postgres://host/db?password=quiet&user=bob")
     ['hush', 'token', 'quiet']
     """
-    found = (each for pattern in (_USER_INFORMATION, _PARAMETER) for each in pattern.finditer(text))
-    return [each["password"] for each in found]
+    matches = (match for pattern in (_USER_INFORMATION, _PARAMETER) for match in pattern.finditer(text))
+    return [match["password"] for match in matches]
+
+
+SQLITE_PREFIX = "sqlite:///"
+"""The URL of a store in a SQLite file is this and the path."""
+
+
+class StoreError(Exception):
+    """The store cannot be opened or written. The message says what was expected, what was found, and what to do."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(hide_credentials(message))

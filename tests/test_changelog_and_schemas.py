@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-_MODULE = re.compile(r"`((?:bisect|reduce|runner|store|tests)/[\w/.]*)`")
+_MODULE = re.compile(r"`((?:bisect|meaning|reduce|runner|store|tests)/[\w/.]*)`")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[\w-]*)?\)")
 
 

@@ -126,7 +126,7 @@ def search(costs: Costs, *, commits: int, workers: int, seed: int, told: bool, a
         loaded=truth if told else replace(truth, objects={}), outcome=outcome, machine=slots, slots=slots
     )
     task = SimulatedTask(simulated=bisection, timings=None)
-    Loop(slots, ahead=BuildingAhead(slots) if ahead else None).run([task])
+    Loop(slots, background_builder=BuildingAhead(slots) if ahead else None).run([task])
     return Taken(
         seconds=slots.clock,
         runs=slots.runs,

@@ -51,10 +51,11 @@ def built_line(costs: Costs, commits: int, rng: Random) -> LoadedRange:
         replace(commit, changes=(change,)) for commit, change in zip(plain.commits, changed, strict=True)
     ]
     nodes = tuple(
-        replace(node, members=(commit,)) for node, commit in zip(plain.collapsed.nodes, changing, strict=True)
+        replace(node, members=(commit,))
+        for node, commit in zip(plain.commit_range.nodes, changing, strict=True)
     )
-    collapsed = replace(plain.collapsed, nodes=nodes)
-    return replace(plain, commits=tuple(changing), collapsed=collapsed, objects=objects)
+    collapsed = replace(plain.commit_range, nodes=nodes)
+    return replace(plain, commits=tuple(changing), commit_range=collapsed, objects=objects)
 
 
 @dataclass(kw_only=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.farm.simulated import Makespan, makespan
 from tests.system.slow_line import STACK
 
-_PROGRAM = "from precision_bisect.bisect.cli import main; main()"
+_PROGRAM = "from precision_bisect.runner.process.entry import bisect_precision; bisect_precision()"
 _STEP = "sleep {seconds}; echo >> {folder}/built; cp number out"
 _CASE = "if [ $(cat out) -ge {culprit} ]; then echo WRONG; exit 1; fi; echo RIGHT\n"
 

@@ -1,4 +1,4 @@
-"""python -m benchmarks.meaning.climb_case BUILD: climbs the dumps of one build, and prints what came of it as JSON."""
+"""python -m benchmarks.meaning.climb_case BUILD: runs the dumps of one build, and prints the result as JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from precision_bisect.meaning.ladder import Ladder, PassCase, State, climb, exact_outputs, read_frontend
-from precision_bisect.meaning.memory import CAPACITIES_910B
+from precision_bisect.meaning.ir import CAPACITIES_910B
+from precision_bisect.meaning.ladder import Ladder, PassCase, State, exact_outputs, read_frontend, run_dumps
 
 
 def summary(build: Path, ladder: Ladder, seconds: float, *, has_expected: bool) -> dict[str, object]:
@@ -45,7 +45,7 @@ def main() -> None:
         capacities=CAPACITIES_910B,
     )
     began = time.perf_counter()
-    ladder = climb(build / "passes_dump", case)
+    ladder = run_dumps(build / "passes_dump", case)
     print(
         json.dumps(summary(build, ladder, time.perf_counter() - began, has_expected=bool(saved["expected"])))
     )

@@ -1,11 +1,13 @@
 """python -m benchmarks.meaning.demo_faults [--seed N]: how often a fault in a pass of the demo's compiler is explained.
 
-60 faults are drawn by the seed over the compiler's passes, ten for each. A fault is an edit of a pass's source, and a
-case that it makes wrong. The case is compiled once with it and not run; there is no good build. Beside them stand 20
+60 faults are drawn by the seed over the compiler's passes, as many for each. A fault is an edit of a pass's source, and
+a case that it makes wrong. The case is compiled once with it and not run; there is no good build. Beside them stand 20
 harmless edits, which must be blamed in nothing, and faults that the IR cannot hold, which must leave it right.
 
 The truth is written down here, of the sources alone: the pass, and the values that its first wrong rewrite makes. A
-rewrite counts as right where the first statement that `explain` shows makes one of them.
+rewrite counts as right where the first statement that `explain` shows makes one of them. For a fault of the memory
+planner the truth is found in the dump's text, without execution: the tiles that share bytes while both are needed. The
+rewrite is right where `explain` names one of them.
 
     results/demo.json    one row an edit
     results/demo.md      the shares, and the rows that are wrong
@@ -15,7 +17,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,10 +33,11 @@ import torch
 from precision_bisect.demo.history.edit import Change, Replace, TreeEdit, Write
 from precision_bisect.demo.scenarios import SETTINGS, Scenario
 from precision_bisect.demo.trees import load_tree
+from precision_bisect.meaning.intervention import PassIntervention
 from precision_bisect.meaning.ladder import FirstDifference, LadderVerdict, PassCase, explain
 
 HERE = Path(__file__).parent
-FAULTS_OF_A_PASS, HARMLESS = 10, 20
+FAULTS, HARMLESS = 60, 20
 TOLERANCES: Mapping[str, tuple[float, float]] = {
     "elementwise_chain": (1e-3, 1e-5),
     "softmax": (2e-3, 1e-6),
@@ -50,12 +55,17 @@ FILES: Mapping[str, str] = {
     "TileLoops": "minipto/passes/tile_loops.py",
     "PlaceScopes": "minipto/passes/place_scopes.py",
     "ReuseMemory": "minipto/passes/reuse_memory.py",
+    "AllocateMemoryAddr": "minipto/passes/allocate_memory_addr.py",
 }
+PLANNER = "AllocateMemoryAddr"
 
 
 @dataclass(frozen=True)
 class Planted:
-    """An edit of a pass; `first` are the values that its first wrong rewrite makes. No pass: the IR stays right."""
+    """An edit of a pass; `first` are the values that its first wrong rewrite makes. No pass: the IR stays right.
+
+    Without values it misplaces tiles, which are found in the dump.
+    """
 
     name: str
     case: str
@@ -81,6 +91,10 @@ SITES: Mapping[str, tuple[str, str]] = {
     "ReuseMemory": (
         "stage: Stage = task.stage.map_regions",
         "stage: Stage = _rewrite(task.stage).map_regions",
+    ),
+    "AllocateMemoryAddr": (
+        "    stage = task.stage\n    placed",
+        "    stage = _rewrite(task.stage)\n    placed",
     ),
 }
 
@@ -148,6 +162,8 @@ Softmax does not change with what is added to a row: its row_max is none of thes
 
 def values_of(case: str, variable: str) -> frozenset[str]:
     """The sum of two bfloat16 matrices is computed wide by LegalizeCasts, and rounded: one operation, two values."""
+    if not variable:
+        return frozenset()
     return frozenset({variable, "total_fp32"} if (case, variable) == (CHAIN, "total") else {variable})
 
 
@@ -246,6 +262,59 @@ OWN: Mapping[str, tuple[tuple[str, str, str, Mapping[str, str]], ...]] = {
             {ATTENTION: "peak"},
         ),
     ),
+    "AllocateMemoryAddr": tuple(
+        (name, old, new, dict.fromkeys(cases, ""))
+        for name, old, new, cases in (  # the cases in which the edit misplaces a tile
+            (
+                "dead one operation early",
+                "if other.last >= life.first",
+                "if other.last > life.first",
+                (CHAIN, SOFTMAX, NORM, ATTENTION, QUANT),
+            ),
+            (
+                "stored tiles end at their last reader",
+                "last=end if region in stage.writes else used[region]",
+                "last=used[region]",
+                (ATTENTION,),
+            ),
+            (
+                "two bytes an element",
+                "columns * life.region.tensor.dtype.size //",
+                "columns * 2 //",
+                (CHAIN, SOFTMAX, NORM, PRODUCT, ATTENTION, QUANT),
+            ),
+            (
+                "lanes past the edge forgotten",
+                "rows, columns = tile_shape(stage, life.region)",
+                "rows, columns = life.region.shape",
+                (SOFTMAX, NORM),
+            ),
+            (
+                "replaced while it is still read",
+                "if other.last == life.first and same_type:",
+                "if other.last >= life.first and same_type:",
+                (CHAIN, ATTENTION),
+            ),
+            (
+                "replaced whatever the shape",
+                "if other.last == life.first and same_type:",
+                "if other.last == life.first:",
+                (CHAIN, SOFTMAX, NORM, ATTENTION, QUANT),
+            ),
+            (
+                "next to the start of the one before",
+                "max(offset, place.offset + place.size)",
+                "max(offset, place.offset)",
+                (CHAIN, SOFTMAX, NORM, PRODUCT, ATTENTION, QUANT),
+            ),
+            (
+                "gaps not measured",
+                "if offset + size <= place.offset:",
+                "if offset <= place.offset:",
+                (CHAIN, SOFTMAX, NORM, PRODUCT, ATTENTION, QUANT),
+            ),
+        )
+    ),
 }
 
 
@@ -278,6 +347,10 @@ EQUAL: tuple[tuple[str, str, str, str], ...] = (
         "    regions.reverse()\n    return Task(\n",
     ),
     ("nothing reused", "ReuseMemory", "if same_type and liveness", "if False and liveness"),
+    ("wider alignment", PLANNER, "ALIGNMENT = 32", "ALIGNMENT = 512"),
+    ("nothing replaced", PLANNER, "if other.last == life.first and same_type:", "if False and same_type:"),
+    ("one memory for all", PLANNER, "if place.memory == memory", "if place.memory"),
+    ("no bytes used twice", PLANNER, "if other.last >= life.first", "if other.last >= 0"),
     ("oldest buffer first", "ReuseMemory", "for tenant in reversed(tenants):", "for tenant in tenants:"),
 )
 
@@ -300,51 +373,138 @@ def draw(seed: int) -> list[Planted]:
     """Of each pass at most half rewrites, as far as it has faults of its own logic."""
     rng = random.Random(f"demo faults/{seed}")
     drawn: list[Planted] = []
-    for pass_name in FILES:
+    for index, pass_name in enumerate(FILES):
+        wanted = FAULTS // len(FILES) + (index < FAULTS % len(FILES))
         mine = list(own(pass_name))
-        mine = rng.sample(mine, min(len(mine), FAULTS_OF_A_PASS // 2))
-        drawn += [*mine, *rng.sample(list(rewrites(pass_name)), FAULTS_OF_A_PASS - len(mine))]
+        mine = rng.sample(mine, min(len(mine), wanted // 2))
+        drawn += [*mine, *rng.sample(list(rewrites(pass_name)), wanted - len(mine))]
     return [*drawn, *rng.sample(list(harmless()), HARMLESS), *outside_the_ir()]
+
+
+# Tiles that share bytes, of the text alone
+
+_TILE = re.compile(
+    r"(?P<name>\w+): pl\.Tile\[\[(?P<shape>[\d, ]+)\], pl\.(?P<dtype>\w+), pl\.MemRef\(\w+, pl\.const\((?P<offset>\d+),"
+    r" pl\.INT64\), (?P<size>\d+)\), pl\.Mem\.(?P<memory>\w+).*?\] = pl\.tile\.(?P<operation>\w+)\((?P<operands>.*)\)"
+)
+_WIDTHS = {"FP32": 4, "INT32": 4, "FP16": 2, "BFLOAT16": 2, "INT8": 1}
+_LANE_BY_LANE = re.compile(r"(row_expand_|col_expand_)?(add|sub|mul|div)s?|exp|log|abs|sqrt|cast")
+
+
+@dataclass
+class Tile:
+    """A tile as the text has it, with the lines of its kernel at which it is made and read last."""
+
+    name: str
+    shape: str
+    width: int
+    memory: str
+    first: int
+    end: int
+    size: int
+    operation: str
+    made: int
+    read: int
+
+    def misplaces(self, other: Tile) -> bool:
+        """Whether this tile is made in bytes of an earlier one that are still needed."""
+        if self.name == other.name or self.memory != other.memory or other.made >= self.made:
+            return False
+        if self.first >= other.end or other.first >= self.end or other.read < self.made:
+            return False
+        in_place = self.shape == other.shape and self.first == other.first and self.width <= other.width
+        return not (other.read == self.made and in_place and _LANE_BY_LANE.fullmatch(self.operation))
+
+
+def tiles_of(kernel: str) -> list[Tile]:
+    """The tiles of a kernel in the order of its text."""
+    tiles: dict[str, Tile] = {}
+    for number, line in enumerate(kernel.splitlines()):
+        for tile in tiles.values():
+            if re.search(rf"[(, ]{tile.name}\b(?!:)", line):
+                tile.read = number
+        match = _TILE.search(line)
+        if match is not None:
+            width, first = _WIDTHS[match["dtype"]], int(match["offset"])
+            tiles[match["name"]] = Tile(
+                name=match["name"],
+                shape=match["shape"],
+                width=width,
+                memory=match["memory"],
+                first=first,
+                end=first + math.prod(map(int, match["shape"].split(","))) * width,
+                size=int(match["size"]),
+                operation=match["operation"],
+                made=number,
+                read=number,
+            )
+    return list(tiles.values())
+
+
+def misplaced(text: str) -> frozenset[str]:
+    """The tiles of a dump that share bytes while both are needed, or that are larger than their place.
+
+    They are those of the first kernel that has any.
+    """
+    for kernel in text.split("@pl.function"):
+        tiles = tiles_of(kernel)
+        pairs = {(tile.name, other.name) for tile in tiles for other in tiles if tile.misplaces(other)}
+        found = {name for pair in pairs for name in pair}
+        found |= {tile.name for tile in tiles if tile.first + tile.size < tile.end}
+        if found:
+            return frozenset(found)
+    return frozenset()
 
 
 # One compile, and what is said of it
 
 
-def explained(planted: Planted, folder: Path) -> dict[str, Any]:
-    trees, build = folder / "trees", folder / "build"
+def compile_case(edit: TreeEdit | None, case: str, folder: Path) -> str | None:
+    """Compile a case with an edit of the compiler into `folder`/build; its last line where that fails."""
+    trees = folder / "trees"
     for name in ("minipto", "minilib", "minirt"):
         tree = load_tree(name)
-        for path, text in (planted.edit.apply(tree) if name == "minipto" else tree).items():
+        for path, text in (edit.apply(tree) if edit is not None and name == "minipto" else tree).items():
             (trees / name / path).parent.mkdir(parents=True, exist_ok=True)
             (trees / name / path).write_text(text)
+    compiled = subprocess.run(
+        [sys.executable, HERE / "compile_demo.py", trees, case, folder / "build"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return compiled.stderr.splitlines()[-1] if compiled.returncode else None
+
+
+def explained(planted: Planted, folder: Path) -> dict[str, Any]:
+    build = folder / "build"
     row: dict[str, Any] = {
         "edit": planted.name,
         "case": planted.case,
         "pass": planted.pass_name,
         "first": sorted(planted.first),
     }
-    compiled = subprocess.run(
-        [sys.executable, HERE / "compile_demo.py", trees, planted.case, build],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if compiled.returncode:
-        return row | {
-            "found": None,
-            "verdict": "does not compile",
-            "variable": compiled.stderr.splitlines()[-1],
-        }
+    problem = compile_case(planted.edit, planted.case, folder)
+    if problem is not None:
+        return row | {"found": None, "verdict": "does not compile", "variable": problem, "proven": False}
     saved = torch.load(build / "case.pt")
     rtol, atol = TOLERANCES[planted.case]
     case = PassCase(inputs=saved["inputs"], expected=saved["expected"], rtol=rtol, atol=atol)
     answer = explain(build / "passes_dump", case)
     steps = [step.evidence for step in answer.steps if isinstance(step.evidence, FirstDifference)]
+    tried = [step.evidence for step in answer.steps if isinstance(step.evidence, PassIntervention)]
     bad = answer.first_bad
+    shown = steps[0].variable if steps else None
+    if planted.pass_name == PLANNER and not planted.first:
+        (dump,) = (build / "passes_dump").glob(f"*_{PLANNER}.py")
+        row["first"] = sorted(misplaced(dump.read_text()))
+        assert row["first"], "the edit is no fault in this case"
+        shown = bad.faults[0].other or bad.faults[0].tile if bad is not None and bad.faults else None
     return row | {
         "found": None if bad is None else bad.dump.pass_name,
         "verdict": answer.verdict.name.lower(),
-        "variable": steps[0].variable if steps else None,
+        "variable": shown,
+        "proven": any(each.cause for each in tried),
         "seconds": round(sum(step.seconds for step in answer.steps), 1),
         "not_executed": answer.not_executed,
     }
@@ -361,6 +521,7 @@ def report(rows: list[dict[str, Any]], seed: int) -> str:
     clean = [row for row in rows if row["pass"] is None]
     right = [row for row in faults if is_pass_right(row)]
     shown = [row for row in right if row["variable"] in row["first"]]
+    proven = [row for row in right if row["proven"]]
     blamed = [row for row in clean if not is_pass_right(row)]
     lines = [
         "# Faults of the demo's compiler\n",
@@ -370,6 +531,7 @@ def report(rows: list[dict[str, Any]], seed: int) -> str:
         f"| faults, one compile each | {len(faults)} | |",
         f"| pass right | {len(right)} | {len(right) / len(faults):.1%} |",
         f"| pass and rewrite right | {len(shown)} | {len(shown) / len(faults):.1%} |",
+        f"| proven by an intervention | {len(proven)} | {len(proven) / len(faults):.1%} |",
         f"| harmless edits, and faults that the IR cannot hold | {len(clean)} | |",
         f"| of these blamed on a pass, or not decided | {len(blamed)} | |",
         "",

@@ -25,8 +25,9 @@ from typing import Any
 
 import torch
 
+from precision_bisect.meaning.intervention import PassIntervention
+from precision_bisect.meaning.ir import CAPACITIES_910B
 from precision_bisect.meaning.ladder import LadderExplanation, LadderVerdict, PassCase, explain
-from precision_bisect.meaning.memory import CAPACITIES_910B
 from precision_bisect.meaning.values import Finding
 
 HERE = Path(__file__).parent
@@ -44,6 +45,7 @@ class Answer:
     pass_name: str | None
     findings: tuple[Finding, ...]
     variable: str | None
+    is_proven: bool
     executed: bool
     seconds: float
 
@@ -58,11 +60,12 @@ class Answer:
             return "nothing" if self.executed else "nothing, some dumps not executed"
         if self.pass_name is None:
             return self.verdict.value
+        proven = ", proven" if self.is_proven else ""
         if self.findings:
             first = self.findings[0]
             other = f" (`{_plain(first.other)}`)" if first.other else ""
-            return f"{self.pass_name}: `{_plain(first.tile)}` {first.kind.value}{other}"
-        return f"{self.pass_name}: `{self.variable}`" if self.variable else self.pass_name
+            return f"{self.pass_name}: `{_plain(first.tile)}` {first.kind.value}{other}{proven}"
+        return (f"{self.pass_name}: `{self.variable}`" if self.variable else self.pass_name) + proven
 
 
 def _plain(name: str) -> str:
@@ -70,7 +73,8 @@ def _plain(name: str) -> str:
     return name.partition("__")[0]
 
 
-def answer(build: Path) -> Answer:
+def load_case(build: Path) -> PassCase:
+    """Return the tensors of a recorded build, with the harness's tolerance."""
     tensors = {
         part: {
             path.stem: torch.load(path, weights_only=True)
@@ -78,9 +82,13 @@ def answer(build: Path) -> Answer:
         }
         for part in ("in", "out")
     }
-    case = PassCase(
+    return PassCase(
         inputs=tensors["in"], expected=tensors["out"], rtol=1e-5, atol=1e-5, capacities=CAPACITIES_910B
     )
+
+
+def answer(build: Path) -> Answer:
+    case = load_case(build)
     began = time.perf_counter()
     found = explain(build / "passes_dump", case)
     return Answer(
@@ -88,6 +96,9 @@ def answer(build: Path) -> Answer:
         pass_name=found.first_bad.dump.pass_name if found.first_bad else None,
         findings=found.first_bad.faults if found.first_bad else (),
         variable=_variable(found),
+        is_proven=any(
+            isinstance(step.evidence, PassIntervention) and step.evidence.cause for step in found.steps
+        ),
         executed=found.not_executed == 0,
         seconds=time.perf_counter() - began,
     )

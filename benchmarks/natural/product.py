@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.natural.answer import Answer
 from benchmarks.natural.regression import Regression
 
-_PROGRAM = "from precision_bisect.bisect.cli import main; main()"
+_PROGRAM = "from precision_bisect.runner.process.entry import bisect_precision; bisect_precision()"
 
 
 def command(regression: Regression, check: Sequence[str], stack: Path | None) -> list[str]:

@@ -27,7 +27,7 @@ from tests.bisect.engine.simulated import (
     simulated_probe,
 )
 
-MOST_RUNS = 500
+MAX_RUNS = 500
 CONFIDENCE = 0.99
 _GOOD = "good"
 _JUDGEMENTS = {Shown.PASS: Judgement.GOOD, Shown.FAIL: Judgement.BAD}
@@ -131,12 +131,12 @@ class Ended:
     message: str
 
 
-def drive(watched: Watched, *, most_runs: int = MOST_RUNS, timings: Timings | None = None) -> Ended:
+def drive(watched: Watched, *, max_runs: int = MAX_RUNS, timings: Timings | None = None) -> Ended:
     """The product's loop and bisection, to their end or until so many runs were made."""
 
     def check_budget() -> None:
-        if len(watched.started) >= most_runs:
-            raise BudgetSpentError(f"{most_runs} runs were made")
+        if len(watched.started) >= max_runs:
+            raise BudgetSpentError(f"{max_runs} runs were made")
 
     task = SimulatedTask(simulated=watched, on_check_budget=check_budget, timings=timings)
     crash = ""

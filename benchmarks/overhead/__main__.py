@@ -23,8 +23,8 @@ from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.store.database import open_read_only, sqlite_url
 from precision_bisect.store.tables import ProbeRow
 
-_PROGRAM = "from precision_bisect.bisect.cli import main; main()"
-_MOST = 0.1
+_PROGRAM = "from precision_bisect.runner.process.entry import bisect_precision; bisect_precision()"
+_MAX_OVERHEAD = 0.1
 """Seconds that the tool may take of a probe in the mean, the first ones included, which make the slot."""
 
 
@@ -76,7 +76,7 @@ def main() -> int:
             means.append(statistics.mean(found))
             numbers = [means[-1], statistics.median(found), max(found)]
             print(f"{label:<27}{len(found):>6}{''.join(f'{1000 * seconds:>12.1f}' for seconds in numbers)}")
-    return max(means) > _MOST
+    return max(means) > _MAX_OVERHEAD
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ NAMES = [*STATES, "picire"]
 
 def run(name: str, world: World, *, adapted: bool, workers: int) -> Reduced:
     """`adapted`: the contender knows the graph, and candidates are closed; if not, it has a list of tasks."""
-    graph = world.graph if adapted else DependencyGraph.without_edges(world.cell.n)
+    graph = world.graph if adapted else DependencyGraph.edgeless(world.cell.n)
     runs = passes_to_reject(world.cell.rate, ERROR)
     if name == "picire":
         return _picire(world, graph, runs)

@@ -8,9 +8,8 @@ from pathlib import Path
 from benchmarks.reduce.world import World
 from precision_bisect.reduce.shrink.edits import DropTasks
 from precision_bisect.reduce.shrink.minimize import Answer, Trial
-from precision_bisect.reduce.shrink.oracle import TrialJournal
 from precision_bisect.reduce.shrink.program import Candidate, CandidateOrder, TaskSize
-from precision_bisect.reduce.shrink.shrinker import Gate, Shrinker
+from precision_bisect.reduce.shrink.shrinker import Gate, Shrinker, TrialJournal
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""Made-up histories of any length, each with one commit that brings in a file `broken`.
+"""Histories of any length: made-up ones, each with one commit that brings in a file `broken`.
 
-`write_history` writes one with `git fast-import`, so that 100,000 commits take seconds.
+`write_history` writes one with `git fast-import`, so that 100,000 commits take seconds. `range_of_checkout` is one of a
+real repository.
 """
 
 import subprocess
@@ -29,16 +30,23 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeHistory:
-    """A repository, and the ids of the commit before its first change, of its last one, and of the culprit."""
+class History:
+    """A repository, the ids of both ends of a range of it and of the culprit, and a file that the culprit adds."""
 
     path: Path
+    commits: int
     good: str
     bad: str
     culprit: str
+    file: str = "broken"
+
+    @property
+    def script(self) -> tuple[str, ...]:
+        """Return the command that fails from the culprit on."""
+        return "test", "!", "-e", self.file
 
 
-def write_history(path: Path, shape: Shape, commits: int, *, culprit: int) -> MadeHistory:
+def write_history(path: Path, shape: Shape, commits: int, *, culprit: int) -> History:
     """Write a repository with so many commits behind the good one. Commit `culprit`, from 1, is to blame."""
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(path)], check=True)
     marks = path / ".git" / "made-marks"
@@ -52,7 +60,26 @@ def write_history(path: Path, shape: Shape, commits: int, *, culprit: int) -> Ma
         raise RuntimeError(f"{path}: git fast-import failed with {importer.returncode}")
     subprocess.run(["git", "-C", str(path), "reset", "--quiet", "--hard"], check=True)
     shas = dict(line.removeprefix(":").split() for line in marks.read_text().splitlines())
-    return MadeHistory(path=path, good=shas["1"], bad=shas[str(commits + 1)], culprit=shas[str(culprit + 1)])
+    good, bad, bad_from = (shas[str(mark)] for mark in (1, commits + 1, culprit + 1))
+    return History(path=path, commits=commits, good=good, bad=bad, culprit=bad_from)
+
+
+def range_of_checkout(path: Path, good: str, file: str) -> History:
+    """Return the range of a checkout from a revision to its HEAD. One commit of it adds the file.
+
+    Raises `ValueError` where several commits add it, or none, or where it was there before.
+    """
+
+    def git(*words: str) -> list[str]:
+        ended = subprocess.run(["git", "-C", str(path), *words], check=True, capture_output=True, text=True)
+        return ended.stdout.split()
+
+    old, new = git("rev-parse", good, "HEAD")
+    added = git("log", "--diff-filter=A", "--format=%H", f"{old}..{new}", "--", file)
+    if len(added) != 1 or git("ls-tree", old, "--", file):
+        raise ValueError(f"{file}: expected one commit of {good}..HEAD to add it, found {len(added)}")
+    commits = int(*git("rev-list", "--count", f"{old}..{new}"))
+    return History(path=path, commits=commits, good=old, bad=new, culprit=added[0], file=file)
 
 
 def _stream(shape: Shape, commits: int, culprit: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ from benchmarks.outsider.world import Bench, Ending
 
 CONFIDENCE = 0.99
 """What every method that knows a confidence is asked for."""
-MOST_RUNS = 1_500
+MAX_RUNS = 1_500
 """A search that has made so many is counted as not ended."""
 
 

@@ -5,12 +5,11 @@ from random import Random
 
 from benchmarks.outsider.drive import Slots, Watched, drive
 from benchmarks.outsider.world import Bench, World
-from benchmarks.search.answer import MOST_RUNS, Answer
+from benchmarks.search.answer import MAX_RUNS, Answer
 from benchmarks.search.cells import Cell
-from precision_bisect.bisect.ask.question import EarlierRuns, FlakyShare, RunTally, learn_rates
 from precision_bisect.bisect.engine.range_search import Timings
 from precision_bisect.bisect.engine.runs import ProbeTimes
-from precision_bisect.bisect.search.rates import Rates
+from precision_bisect.bisect.search.rates import EarlierRuns, FlakyShare, Rates, RunTally, learn_rates
 from precision_bisect.runner.probe.pool import Event
 from precision_bisect.runner.probe.probe import ProbeRequest
 from precision_bisect.store.vocabulary import BuildSource
@@ -70,7 +69,7 @@ def search(cell: Cell, world: World, seed: int) -> Answer:
     if cell.part == "workers":
         bench, workers = Bench(world, Random(f"{cell.key} {seed} runs")), _TimedSlots(jobs=cell.workers)
         watched = Watched.of(bench, workers, times=workers.taken.__getitem__)
-        ended = drive(watched, most_runs=MOST_RUNS, timings=_TIMINGS)
+        ended = drive(watched, max_runs=MAX_RUNS, timings=_TIMINGS)
         return Answer(ending=ended.ending, runs=ended.runs, seconds=workers.clock)
     rates = learn_rates(Rates.unknown(), _KNOWN_CASE) if cell.known_case else Rates.unknown()
     return search_knowing(rates, cell, world, seed)
@@ -80,5 +79,5 @@ def search_knowing(rates: Rates, cell: Cell, world: World, seed: int) -> Answer:
     """One range, untimed, with what is known of its rates beforehand."""
     slots = Slots(jobs=world.slots, chance=Random(f"{cell.key} {seed} order"))
     bench = Bench(world, Random(f"{cell.key} {seed} runs"))
-    ended = drive(Watched.of(bench, slots, times=untimed, rates=rates), most_runs=MOST_RUNS)
+    ended = drive(Watched.of(bench, slots, times=untimed, rates=rates), max_runs=MAX_RUNS)
     return Answer(ending=ended.ending, runs=ended.runs)

@@ -20,8 +20,8 @@ from precision_bisect.store.bisections import (
     BisectionJournal,
     ProbeOutcome,
     ProbeStart,
-    RangeCommit,
-    commit_ids,
+    RangeCandidate,
+    add_commits,
 )
 from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.tables import (
@@ -99,7 +99,7 @@ def fill_nights(
             for cell in range(1, cases + 1)
         ]
         session.execute(insert(CellRow), cells)
-        commit_ids(session, "pypto", [_of_night(number) for number in range(1, nights + 1)])
+        add_commits(session, "pypto", [_of_night(number) for number in range(1, nights + 1)])
         for number in range(1, nights + 1):
             started = START + timedelta(days=number)
             commit = sha(f"night {number}")
@@ -227,14 +227,9 @@ class _History:
             self.at += 1
         self.culprit, self.bad = self.commits[self.at], self.commits[-1]
 
-    def rows(self) -> Sequence[RangeCommit]:
-        """Commits of docs stand for what is before them."""
-        rows: list[RangeCommit] = []
-        standing: str | None = None
-        for place, commit in enumerate(self.commits):
-            if not self.subjects[place].startswith("Docs"):
-                standing = commit
-            row = Commit(
+    def described(self) -> Sequence[Commit]:
+        return [
+            Commit(
                 sha=commit,
                 parents=(self.commits[place - 1] if place else self.good,),
                 author=self.chance.choice(("Ada Example", "Wei Zhang", "Jo Muster")),
@@ -243,9 +238,18 @@ class _History:
                 subject=self.subjects[place],
                 changes=_changes("src/ir/transforms/legalize_casts.cpp", "include/pypto/ir/cast.h"),
             )
-            rows.append(
-                RangeCommit(commit=row, representative=standing, content=_content(standing or self.good))
-            )
+            for place, commit in enumerate(self.commits)
+        ]
+
+    def candidates(self, described: Sequence[Commit]) -> Sequence[RangeCandidate]:
+        """Commits of docs stand for what is before them."""
+        rows: list[RangeCandidate] = []
+        standing: str | None = None
+        for commit in described:
+            if not commit.subject.startswith("Docs"):
+                standing = commit.sha
+            content = _content(standing or self.good)
+            rows.append(RangeCandidate(commit.sha, commit.parents, commit.subject, standing, content))
         return rows
 
 
@@ -332,7 +336,7 @@ def _bisect(
         bad=history.bad,
         request=write_document(request),
     )
-    first = history.rows()
+    described = history.described()
     good = Commit(
         sha=history.good,
         parents=(),
@@ -342,7 +346,7 @@ def _bisect(
         subject="Release 0.9",
         changes=(),
     )
-    journal.commits.add("pypto", [good])
+    journal.commits.add("pypto", [good, *described])
     stage = journal.stages.record(
         ordinal=1,
         repository="pypto",
@@ -350,7 +354,7 @@ def _bisect(
         old=history.good,
         new=history.bad,
         held={},
-        candidates=first,
+        candidates=history.candidates(described),
     )
     _search(_Runs(journal, stage, history, noisy, {}), history)
     culprit = NamedCommit(

@@ -1,7 +1,6 @@
 """Checks what a person asked before anything runs.
 
-`question` holds what was asked, and what the store keeps of it. `prepare` checks it against the checkouts and makes a
-plan: the stack, the range of commits, the case, and what counts as bad. `ends` resolves the good and the bad commit.
-`predicate` reads a command behind `--`. `earlier_runs` finds runs of the store that answer the same question. Begin
-with `prepare`.
+`typed_question` makes a question of typed options. `prepare` checks a question against the checkouts and makes a plan.
+`question` holds what the store keeps of a question. `ends` resolves the good and the bad commit, and `predicate` reads
+a command behind `--`. `earlier_runs` reads stored runs, and what they say of the case already. Begin with `prepare`.
 """

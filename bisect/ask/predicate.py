@@ -1,76 +1,114 @@
 """A command behind `--`, as it was typed in the user's checkout, and how a worktree of another commit runs it.
 
-The words are examined to find what is run: a program, a script, or a test. A file that git tracks is each commit's own.
-Any other file is the user's, and is named by its full path.
+`Predicate` examines the words to find what is run: a program, a script, or a test. A file that git tracks is each
+commit's own. Any other file is the user's, and is named by its full path.
 """
 
+import ast
 import os
 import posixpath
 import re
+import shlex
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from codecs import getincrementaldecoder
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path, PurePosixPath
+from typing import cast
 
-from ...runner.errors import UsageError
+from ...runner.errors import UsageError, nearest_name, nearest_path
 from ...runner.git import GitError, GitRepository
 from ...runner.stack import (
+    COMMAND_STACK,
+    PLACEHOLDER_COMMAND,
     RESERVED_NAMES,
     Case,
     Platform,
     Repository,
     Stack,
+    escape_braces,
     is_plain_name,
-    literal,
-    nearest_name,
 )
 
-PLACEHOLDER_COMMAND = ("true",)
-"""A case has this command where it has none yet, or where a person judges by whatever they run."""
 PREDICATE_PLATFORM = "host"
-BAD_EXIT_CODES = "the command fails as the bad end does"
-_INTERPRETERS = {
-    r"(ba|da|k|z)?sh": ("-o", "-O", "+o", "+O", "--rcfile", "--init-file"),
-    r"python[0-9.]*": ("-W", "-X", "--check-hash-based-pycs"),
-    r"perl": ("-I",),
-    r"ruby": ("-C", "-E", "-I", "-r"),
-    r"node": ("-r", "--require", "--import", "--loader"),
-}
-"""These programs run a script given to them. Each has the options that take a value as the next word."""
-_WRAPPERS = {
-    "env": ("-u", "--unset", "-C", "--chdir"),
-    "nice": ("-n",),
-    "nohup": (),
-    "setsid": (),
-    "stdbuf": ("-i", "-o", "-e"),
-    "taskset": (),
-    "time": ("-f", "-o"),
-    "timeout": ("-k", "-s"),
-}
-"""These programs run a command given to them. Each has the options that take a value as the next word."""
-_WRAPPERS_WITH_ARGUMENT = ("taskset", "timeout")
-"""These wrappers take one argument of their own before the command."""
-_TEST_RUNNERS = ("pytest", "py.test")
-_LONGEST_FIRST_LINE = 256
-"""At most this many bytes of a script's first line are read. Linux reads as many to find the interpreter."""
-_UNSAFE_CHARACTERS = re.compile("[^A-Za-z0-9_-]+")
-_CODE_OPTION = re.compile(r"-[a-zA-Z]*c|-m")
-_EVAL_OPTION = re.compile(r"-[a-z]*[eE]|-p|--eval|--print")
-"""Matches the options of `perl`, `ruby` and `node` that code follows. They are apart because `-e` of a shell takes
-none."""
+AS_BAD_END = "the command fails as the bad end does"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnFile:
-    """A file that is run and belongs to each commit.
+class _OptionSyntax:
+    """The options of a program that take a value.
 
-    `word` is the file as it was typed, and `path` as a commit's tree names it. `by_itself` says whether the system
-    starts it, rather than an interpreter.
+    Letters may be bundled behind one dash. A long option may be shortened, as GNU programs allow.
     """
 
+    letters: str = ""
+    """The value of these letters is the rest of the word, or else the next word."""
+    attached: str = ""
+    """The value of these letters is the rest of the word, which may be empty."""
+    code: str = ""
+    """Letters whose value is code or the name of a module."""
+    code_words: tuple[str, ...] = ()
+    """Whole words whose value is code."""
+    long: tuple[str, ...] = ()
+
+
+_SHELL = _OptionSyntax(letters="oO", code="c", long=("--rcfile", "--init-file"))
+"""A shell takes values from the next words alone. Its code is the first word that is no option."""
+_PYTHON = _OptionSyntax(letters="WX", code="cm", long=("--check-hash-based-pycs",))
+_INTERPRETERS = {
+    r"(ba|da|k|z)?sh": _SHELL,
+    r"python[0-9.]*": _PYTHON,
+    r"perl": _OptionSyntax(letters="I", attached="CDFMVdimx", code="eE"),
+    r"ruby": _OptionSyntax(
+        letters="CEIXr",
+        attached="FKTWix",
+        code="e",
+        long=("--encoding", "--external-encoding", "--internal-encoding"),
+    ),
+    r"node": _OptionSyntax(
+        letters="rC",
+        code_words=("-e", "-p", "-pe", "--eval", "--print"),
+        long=("--require", "--import", "--loader", "--experimental-loader", "--conditions"),
+    ),
+}
+"""Programs that run a script, by their names' pattern."""
+_WRAPPERS = {
+    "env": _OptionSyntax(letters="uC", long=("--unset", "--chdir")),
+    "nice": _OptionSyntax(letters="n", long=("--adjustment",)),
+    "nohup": _OptionSyntax(),
+    "setsid": _OptionSyntax(),
+    "stdbuf": _OptionSyntax(letters="ioe", long=("--input", "--output", "--error")),
+    "taskset": _OptionSyntax(),
+    "time": _OptionSyntax(letters="fo", long=("--format", "--output")),
+    "timeout": _OptionSyntax(letters="ks", long=("--kill-after", "--signal")),
+}
+"""Programs that run a command."""
+_WRAPPERS_WITH_ARGUMENT = ("taskset", "timeout")
+"""These wrappers take one argument of their own before the command."""
+_TEST_RUNNERS = ("pytest", "py.test")
+_MAX_FIRST_LINE = 256
+"""At most this many bytes of a script's first line are read. Linux reads as many to find the interpreter."""
+_NOT_IN_REPOSITORY_NAME = re.compile("[^A-Za-z0-9_-]+")
+
+_PYTHONPATH = "PYTHONPATH"
+_SYSTEM_PREFIX = Path("/usr")
+_EDITABLE_MAPPING = re.compile(r"MAPPING\b[^=]*= (\{.*\})")
+_MAX_INSTALL_BYTES = 1 << 20
+"""A larger file of an editable install is not read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitFile:
+    """A file that is run and belongs to each commit."""
+
     word: str
+    """The file as it was typed."""
     path: PurePosixPath
-    by_itself: bool
+    """The file as a commit's tree names it."""
+    is_program: bool
+    """Whether the system starts it, rather than an interpreter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,51 +122,68 @@ class Predicate:
     def from_words(cls, words: Sequence[str], *, here: Path, checkout: Path) -> "Predicate":
         """Return the command that was typed in the folder `here`, for the repository whose checkout is at `checkout`.
 
-        It runs in the same folder of each worktree. So relative paths mean the commit's own files, and so do absolute
-        paths of files that git tracks. All other files are the user's own, and are named by their full path because a
-        worktree does not have them. These are paths that lead out of the repository, whether they exist yet or not, and
-        untracked scripts.
+        It runs in the same folder of each worktree. The path of a tracked file becomes relative, so that each commit
+        runs its own file. A path that leads out of the repository, and the path of an untracked script, become
+        absolute, because a worktree does not have these files.
         """
         here, root = here.resolve(), checkout.resolve()
         inside = here.is_relative_to(root) and _root_of(here) == root
         folder = here.relative_to(root) if inside else Path()
-        run = {each.place: each for each in _run_words(words)}
-        placed = (
-            _relocate_word(word, here=here, folder=root / folder, root=root, runs=place in run)
-            if "/" in word or (place in run and not run[place].by_itself)
-            else word
-            for place, word in enumerate(words)
-        )
-        return cls(words=tuple(placed), folder=PurePosixPath(folder))
+        runs = {run.index: run for run in _run_words(words)}
+        changed = PurePosixPath()
+        relocated = [*words]
+        for index, word in enumerate(words):
+            run = runs.get(index)
+            if run is not None:
+                changed = run.folder  # The words behind a program count from the folder that it runs in.
+                if run.role is _Role.CODE:
+                    continue
+            if not ("/" in word or (run is not None and run.is_file)):
+                continue
+            file, test = (word, "") if run is None else run.split(word)
+            found = _relocate_word(
+                file,
+                here=here / changed,
+                folder=root / folder / changed,
+                root=root,
+                is_run=run is not None,
+            )
+            if found != file:
+                is_shell_code = run is not None and run.role is _Role.SHELL_CODE
+                relocated[index] = shlex.quote(found) if is_shell_code else found + test
+        return cls(words=tuple(relocated), folder=PurePosixPath(folder))
 
     def check_runnable(self, *, search_path: str | None = None) -> None:
-        """Check that the user's own files and programs can be run.
+        """Check that the user's own files and programs can be run. Raises `UsageError`.
 
-        Raises `UsageError` where such a file does not exist or may not be executed. Raises it too where a program
-        without a folder is in no folder of `search_path`.
+        A file has to exist and may have to be executable. A program without a folder has to be in `search_path`, if
+        that is given.
         """
         for run in _run_words(self.words):
-            word = self.words[run.place]
-            of_shell = not any(before.startswith("PATH=") for before in self.words[: run.place])
-            if run.by_itself and "/" not in word and search_path is not None and of_shell:
+            word = self.words[run.index]
+            is_program = run.role is _Role.PROGRAM
+            sets_path = any(before.startswith("PATH=") for before in self.words[: run.index])
+            if is_program and "/" not in word and search_path is not None and not sets_path:
                 _check_on_path(word, search_path)
-            if Path(word).is_absolute() and not run.is_code:
-                _check_file(Path(word), by_itself=run.by_itself)
+            if word.startswith("/") and (is_program or run.is_file):
+                _check_file(Path(run.split(word)[0]), is_program=is_program)
 
-    def own_files(self) -> Iterator["OwnFile"]:
+    def commit_files(self) -> Iterator["CommitFile"]:
         """Yield the files that the command runs and that belong to each commit."""
         for run in _run_words(self.words):
-            word = self.words[run.place]
-            if not (run.is_code or word.startswith("/")) and ("/" in word or not run.by_itself):
-                path = PurePosixPath(posixpath.normpath(self.folder / _file_of(word)))
-                yield OwnFile(word=word, path=path, by_itself=run.by_itself)
+            word = self.words[run.index]
+            is_program = run.role is _Role.PROGRAM
+            path = PurePosixPath(posixpath.normpath(self.folder / run.folder / run.split(word)[0]))
+            is_file = run.is_file or (is_program and "/" in word)
+            if is_file and not path.is_absolute():
+                yield CommitFile(word=word, path=path, is_program=is_program)
 
     def replace_case(self, stack: Stack, repository: str) -> Stack:
         """Return the stack with this command as its case, run in a repository's worktree."""
         case = Case(
             repository=repository,
-            command=tuple(literal(word) for word in self.words),
-            cwd=str(PurePosixPath(f"{{{repository}}}") / literal(str(self.folder))),
+            command=tuple(escape_braces(word) for word in self.words),
+            cwd=str(PurePosixPath(f"{{{repository}}}") / escape_braces(str(self.folder))),
             harness=False,
         )
         return stack.model_copy(update={"case": case})
@@ -136,10 +191,10 @@ class Predicate:
 
 def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
     """Return a stack of one repository, with nothing to build and no case yet."""
-    own = _UNSAFE_CHARACTERS.sub("-", checkout.name.removesuffix(".git")).strip("-")
+    own = _NOT_IN_REPOSITORY_NAME.sub("-", checkout.name.removesuffix(".git")).strip("-")
     name = name or (own if is_plain_name(own) and own not in RESERVED_NAMES else "repository")
     return Stack(
-        name="predicate",
+        name=COMMAND_STACK,
         searched=name,
         repositories={name: Repository(path=checkout, submodules=True)},
         case=Case(repository=name, command=PLACEHOLDER_COMMAND, cwd=f"{{{name}}}", harness=False),
@@ -147,14 +202,121 @@ def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
     )
 
 
-def _check_file(file: Path, *, by_itself: bool) -> None:
-    """Raises `UsageError` where the user's own file cannot be run."""
-    if not file.exists():
-        siblings = [path.name for path in file.parent.iterdir()] if file.parent.is_dir() else []
-        hint = nearest_name(file.name, siblings)
-        mend = "name one that is there" if hint is None else f"did you mean {file.parent / hint}?"
-        raise UsageError(f"-- {file}: expected a file to run, found none; {mend}")
-    if not by_itself:
+def redirect_pythonpath(
+    stack: Stack, repository: str, words: Sequence[str], variables: Mapping[str, str]
+) -> Stack:
+    """Return the stack with a PYTHONPATH that has a worktree's folder in place of each folder of the checkout.
+
+    An entry of PYTHONPATH may lie in the checkout, and so may the sources of a package that was installed in editable
+    mode. Without this, every commit would be tested with the modules of the checkout. A stack with its own PYTHONPATH
+    is not changed.
+    """
+    if _PYTHONPATH in stack.environment.variables:
+        return stack
+    checkout = GitRepository(stack.repositories[repository].path)
+    entries = [Path(entry) for entry in variables.get(_PYTHONPATH, "").split(os.pathsep) if entry]
+    folders = dict.fromkeys((*entries, *_editable_folders(words, variables)))
+    own = {folder for folder in folders if _is_tracked(folder, checkout)}
+    if not own:
+        return stack
+    root = checkout.path.resolve()
+    templates = (
+        str(PurePosixPath(f"{{{repository}}}") / escape_braces(str(folder.resolve().relative_to(root))))
+        if folder in own
+        else escape_braces(str(folder))
+        for folder in folders
+        if folder in own or folder in entries
+    )
+    path = os.pathsep.join(dict.fromkeys(templates))
+    environment = stack.environment.model_copy(
+        update={"variables": {**stack.environment.variables, _PYTHONPATH: path}}
+    )
+    return stack.model_copy(update={"environment": environment})
+
+
+def import_notice(stack: Stack, repository: str) -> str | None:
+    """Return a notice about the PYTHONPATH of `redirect_pythonpath`. Return None where it set none."""
+    path = stack.environment.variables.get(_PYTHONPATH, "")
+    if stack.steps or f"{{{repository}}}" not in path:
+        return None
+    return f"Python imports the modules of each commit, not those of your checkout: PYTHONPATH={path}"
+
+
+def _is_tracked(folder: Path, checkout: GitRepository) -> bool:
+    """Return whether a folder is in the checkout, and git tracks files in it. They may be those of a submodule."""
+    root, place = checkout.path.resolve(), folder.resolve()
+    if not (folder.is_absolute() and place.is_relative_to(root)):
+        return False
+    with suppress(GitError):
+        return bool(checkout.run("ls-files", "--recurse-submodules", "--", str(place.relative_to(root))))
+    return False
+
+
+def _editable_folders(words: Sequence[str], variables: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the folders from which editable installs take modules, for each Python that the words may start.
+
+    Installers write such a folder as a line of a `.pth` file. Setuptools may write a mapping of packages into a module.
+    No interpreter is asked, because a plan runs nothing.
+    """
+    for packages in _package_folders(words, variables):
+        for file in sorted(packages.glob("*.pth")):
+            yield from (Path(line) for line in _lines(file) if Path(line).is_absolute())
+        for file in sorted(packages.glob("__editable__*_finder.py")):
+            for line in _lines(file):
+                if found := _EDITABLE_MAPPING.fullmatch(line):
+                    yield from _mapped_folders(found[1])
+
+
+def _package_folders(words: Sequence[str], variables: Mapping[str, str]) -> Iterator[Path]:
+    """Yield the folders of installed packages, for each Python that the words may start.
+
+    They are below the prefix of a program, once links are resolved, too, and below the user's base. Debian's Python
+    also reads those of `/usr/local`. A shim of pyenv may start any of its versions.
+    """
+    search_path = variables.get("PATH", os.defpath)
+    programs = [
+        Path(program)
+        for word in (*words, "python3", "python")
+        if (program := shutil.which(word, path=search_path))
+    ]
+    bases = [variables.get("PYTHONUSERBASE"), variables.get("HOME") and f"{variables['HOME']}/.local"]
+    prefixes = {Path(base) for base in bases if base}
+    for program in programs:
+        prefix = program.parent.parent
+        prefixes |= {prefix, prefix.resolve(), program.resolve().parent.parent}
+        if program.parent.name == "shims":
+            prefixes.update((prefix / "versions").glob("*"))
+    if _SYSTEM_PREFIX in prefixes:
+        prefixes.add(_SYSTEM_PREFIX / "local")
+    for prefix in sorted(prefixes):
+        yield from prefix.glob("lib/python3*/site-packages")
+        yield from prefix.glob("lib/python3*/dist-packages")
+
+
+def _lines(file: Path) -> list[str]:
+    """Return the lines of a text file. Return [] if the file is too large or not text."""
+    with suppress(OSError, ValueError):
+        return [] if file.stat().st_size > _MAX_INSTALL_BYTES else file.read_text().splitlines()
+    return []
+
+
+def _mapped_folders(mapping: str) -> Iterator[Path]:
+    """Yield the parent folder of each package whose folder is named after it; only those can be put on PYTHONPATH."""
+    try:
+        packages = cast(Mapping[object, object], ast.literal_eval(mapping))
+        folders = [(str(name), Path(str(place))) for name, place in packages.items()]
+    except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError):
+        return
+    yield from (folder.parent for name, folder in folders if folder.stem == name)
+
+
+def _check_file(file: Path, *, is_program: bool) -> None:
+    """Raise `UsageError` where the user's own file cannot be run."""
+    if not os.path.exists(file):  # noqa: PTH110 (pathlib's raises where a folder may not be entered)
+        near = nearest_path(file)
+        advice = "name one that is there" if near is None else f"did you mean {near}?"
+        raise UsageError(f"-- {file}: expected a file to run, found none; {advice}")
+    if not is_program:
         return
     if file.is_dir():
         raise UsageError(f"-- {file}: expected a file to run, found a folder; name the file")
@@ -166,10 +328,10 @@ def _check_file(file: Path, *, by_itself: bool) -> None:
 
 
 def _check_on_path(program: str, search_path: str) -> None:
-    """Raises `UsageError` where a program without a folder is in no folder of a PATH.
+    """Raise `UsageError` where a program without a folder is in no folder of a PATH.
 
-    A relative folder of PATH belongs to a worktree, so nothing is checked then. A word with blanks is a line for a
-    shell; `ends` checks those.
+    A PATH with a relative folder is not checked, because that folder belongs to a worktree. A word with blanks is not
+    checked either: `ends` does that.
     """
     folders = search_path.split(os.pathsep)
     if any(map(str.isspace, program)) or not all(map(os.path.isabs, folders)):
@@ -179,30 +341,51 @@ def _check_on_path(program: str, search_path: str) -> None:
     if Path(program).is_file():
         hint = f"did you mean -- ./{program}"
     else:
-        names = [path.name for folder in map(Path, folders) if folder.is_dir() for path in folder.iterdir()]
-        near = nearest_name(program, names)
+        near = nearest_name(program, [name for folder in folders for name in _names_in(Path(folder))])
         hint = (
             "name one that is there, or a file with its folder" if near is None else f"did you mean {near}?"
         )
     raise UsageError(f"-- {program}: expected a program in one of the folders of PATH, found none; {hint}")
 
 
+def _names_in(folder: Path) -> list[str]:
+    """Return the names in a folder. Return [] if it cannot be listed."""
+    with suppress(OSError):
+        return [path.name for path in folder.iterdir()]
+    return []
+
+
+def interpreter_of(name: str) -> str:
+    """Return the program that usually runs a script of this name.
+
+    >>> interpreter_of("check.py"), interpreter_of("check")
+    ('python3', 'sh')
+    """
+    return {".py": "python3", ".pl": "perl", ".rb": "ruby", ".js": "node"}.get(
+        PurePosixPath(name).suffix, "sh"
+    )
+
+
 def _check_first_line(file: Path) -> None:
-    """Raises `UsageError` where the file is a script that no system can start."""
-    with file.open("rb") as script:
-        line = script.readline(_LONGEST_FIRST_LINE)
-    if b"\0" in line or not line.isascii():
-        return  # a binary program
+    """Raise `UsageError` if the file is a text whose first line does not name an interpreter that is there."""
+    try:
+        with file.open("rb") as script:
+            line = script.readline(_MAX_FIRST_LINE)
+        getincrementaldecoder("utf-8")().decode(line)  # The limit may cut the last character.
+    except (OSError, UnicodeDecodeError):
+        return  # a program that may be run but not read, or a binary one
+    if b"\0" in line:
+        return
     words = line[2:].split() if line.startswith(b"#!") else []
     if not words:
         raise UsageError(
             f"-- {file}: expected a program, or a script whose first line is #! and its interpreter, found neither; "
-            f"name the interpreter: -- sh {file}"
+            f"name the interpreter: -- {interpreter_of(file.name)} {file}"
         )
     if line.endswith(b"\r\n"):
         raise UsageError(
-            f"-- {file}: expected lines that end as on this system, found \\r\\n, which counts to the interpreter's "
-            f"name; run: sed -i 's/\\r$//' {file}"
+            f"-- {file}: expected lines that end as on this system, found CRLF line endings; the kernel reads the \\r "
+            f"as part of the interpreter's name; run: sed -i 's/\\r$//' {file}"
         )
     interpreter = Path(os.fsdecode(words[0]))
     if interpreter.is_absolute() and not interpreter.exists():
@@ -219,94 +402,166 @@ def _root_of(folder: Path) -> Path | None:
         return None
 
 
+class _Role(Enum):
+    """The part of a word that is run."""
+
+    PROGRAM = "program"
+    """The system starts it."""
+    SCRIPT = "script"
+    """The interpreter before it runs it."""
+    TEST = "test"
+    """`FILE` or `FILE::TEST`, which the test runner before it runs."""
+    SHELL_CODE = "shell code"
+    CODE = "code"
+    """Code of another interpreter, or the name of a module."""
+
+
 @dataclass(frozen=True)
 class _RunWord:
-    """The place of a word that is run.
+    """A word that is run, by its index."""
 
-    `by_itself`: it is run as a program, not by the interpreter before it.
-    """
+    index: int
+    role: _Role
+    folder: PurePosixPath = field(default_factory=PurePosixPath)
+    """The folder that it runs in, from the command's own: what `env -C` names."""
 
-    place: int
-    by_itself: bool = True
-    is_code: bool = False
+    @property
+    def is_file(self) -> bool:
+        """Return whether it names a file, with or without its folder. A program may be one that is on PATH."""
+        return self.role in (_Role.SCRIPT, _Role.TEST)
+
+    def split(self, word: str) -> tuple[str, str]:
+        """Return the file that a word names, and the test in it with its `::`."""
+        file, colons, test = word.partition("::") if self.role is _Role.TEST else (word, "", "")
+        return file, colons + test
 
 
 def _run_words(words: Sequence[str]) -> Iterator[_RunWord]:
-    """Yield the words of a command that are run.
+    """Yield the words of a command that are run: programs, and the script or code of an interpreter.
 
-    These are the program, what a program such as `timeout` runs in turn, and the script or code of an interpreter such
-    as `sh`.
+    There are several programs where one runs another, as `timeout` does.
     """
-    place = 0
-    while place < len(words):
-        yield _RunWord(place)
-        name = PurePosixPath(words[place]).name
+    index, folder = 0, PurePosixPath()
+    while index < len(words):
+        yield _RunWord(index, _Role.PROGRAM, folder)
+        name = PurePosixPath(words[index]).name
         if name not in _WRAPPERS:
-            yield from _scripts(words, place)
+            yield from (replace(run, folder=folder) for run in _scripts(words, index))
             return
-        valued = _WRAPPERS[name]
-        place = _next_word(words, place + 1, valued)
-        if name in _WRAPPERS_WITH_ARGUMENT:
-            place = _next_word(words, place + 1, valued)
-        while name == "env" and place < len(words) and "=" in words[place]:
-            place = _next_word(words, place + 1, valued)
+        operand = _find_operand(words, index + 1, _WRAPPERS[name], dash_is_option=name == "env")
+        index = operand.index + (name in _WRAPPERS_WITH_ARGUMENT)
+        if name == "env":
+            folder /= operand.values.get("C") or operand.values.get("--chdir") or ""
+            while index < len(words) and "=" in words[index]:
+                index += 1
 
 
-def _scripts(words: Sequence[str], program: int) -> Iterator[_RunWord]:
-    """Yield what the interpreter at the place `program` is to run."""
-    name = PurePosixPath(words[program]).name
+def _scripts(words: Sequence[str], index: int) -> Iterator[_RunWord]:
+    """Yield what the interpreter, or the test runner, at an index runs."""
+    name = PurePosixPath(words[index]).name
     if name in _TEST_RUNNERS:
-        yield from _tests(words, program)
+        yield from _tests(words, index + 1)
         return
-    valued = next((options for names, options in _INTERPRETERS.items() if re.fullmatch(names, name)), None)
-    if valued is None:
+    syntax = next((each for names, each in _INTERPRETERS.items() if re.fullmatch(names, name)), None)
+    if syntax is None:
         return
-    script = _next_word(words, program + 1, valued)
-    if script == len(words):
-        return
-    is_code = _is_code(name, words[program + 1 : script])
-    yield _RunWord(script, by_itself=False, is_code=is_code)
-    if is_code and words[script - 1] == "-m" and words[script] in _TEST_RUNNERS:
-        yield from _tests(words, script)
+    operand = _find_operand(words, index + 1, syntax)
+    if operand.index < len(words) and not operand.has_attached_code:
+        code = _Role.SHELL_CODE if syntax is _SHELL else _Role.CODE
+        yield _RunWord(operand.index, code if operand.is_code else _Role.SCRIPT)
+    if syntax is _PYTHON and operand.values.get("m") in _TEST_RUNNERS:
+        yield from _tests(words, operand.index)
 
 
-def _tests(words: Sequence[str], runner: int) -> Iterator[_RunWord]:
-    """Yield the test files that are named behind their runner."""
-    for place in range(runner + 1, len(words)):
-        if _file_of(words[place]).endswith(".py") and not words[place].startswith("-"):
-            yield _RunWord(place, by_itself=False)
+def _tests(words: Sequence[str], index: int) -> Iterator[_RunWord]:
+    """Yield the test files that are named from an index on."""
+    for place in range(index, len(words)):
+        run = _RunWord(place, _Role.TEST)
+        if run.split(words[place])[0].endswith(".py") and not words[place].startswith("-"):
+            yield run
 
 
-def _file_of(word: str) -> str:
-    """Return a word without the name of a test behind its file."""
-    return word.partition("::")[0]
+@dataclass(frozen=True)
+class _Operand:
+    """The first word behind a program's options."""
+
+    index: int
+    """The index of the word, or the number of words where there is none or standard input is read."""
+    values: Mapping[str, str]
+    """The values of options, by their letters or long names."""
+    is_code: bool = False
+    has_attached_code: bool = False
+    """Whether an option has the code attached, so that the word is its first argument."""
 
 
-def _next_word(words: Sequence[str], place: int, valued: Sequence[str]) -> int:
-    """Return the first place at or after `place` of a word that is neither an option nor the value of one.
+@dataclass(frozen=True, kw_only=True)
+class _Option:
+    """An option as it was read. The number of words behind it that are its value is `takes`."""
 
-    Return `len(words)` where there is none, or where standard input is read.
-    """
-    while place < len(words) and words[place].startswith(("-", "+")):
-        if words[place] == "-":
-            return len(words)
-        # Of several letters behind one dash, only the last may take a value.
-        last = words[place][0] + words[place][-1]
-        has_value = words[place] in valued or (words[place][1:].isalpha() and last in valued)
-        place += 2 if has_value else 1
-    return min(place, len(words))
+    takes: int = 0
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_code: bool = False
+    is_attached: bool = False
 
 
-def _is_code(interpreter: str, options: Sequence[str]) -> bool:
-    """Return whether the options before the script say that it is code or a module's name, and no file."""
-    option = _EVAL_OPTION if interpreter in ("perl", "ruby", "node") else _CODE_OPTION
-    return any(map(option.fullmatch, options))
+def _find_operand(
+    words: Sequence[str], index: int, syntax: _OptionSyntax, *, dash_is_option: bool = False
+) -> _Operand:
+    """Return the first operand from an index on. A `-` alone is standard input, unless it is an option."""
+    values: dict[str, str] = {}
+    is_code = False
+    while index < len(words):
+        word = words[index]
+        if word == "-" and not dash_is_option:
+            return _Operand(len(words), values)
+        if not word.startswith(("-", "+") if syntax is _SHELL else "-"):
+            break
+        index += 1
+        if word == "--":
+            break
+        option = _read_option(word, "".join(words[index : index + 1]), syntax)
+        values |= option.values
+        if option.is_code and syntax is not _SHELL:
+            return _Operand(index, values, is_code=True, has_attached_code=option.is_attached)
+        is_code = is_code or option.is_code
+        index += option.takes
+    return _Operand(min(index, len(words)), values, is_code)
 
 
-def _relocate_word(word: str, *, here: Path, folder: Path, root: Path, runs: bool) -> str:
-    """Return a word of the command for a worktree, where the worktree's folder stands for `folder`.
+def _read_option(word: str, following: str, syntax: _OptionSyntax) -> _Option:
+    """Return what an option takes. `following` is the next word, or an empty text where there is none."""
+    name, equals, value = word.partition("=")
+    if name in syntax.code_words:
+        return _Option(is_code=True, is_attached=bool(equals))
+    if word.startswith("--"):
+        option = next((each for each in syntax.long if each.startswith(name)), None)
+        return (
+            _Option()
+            if option is None
+            else _Option(takes=int(not equals), values={option: value if equals else following})
+        )
+    if syntax is _SHELL:
+        return _Option(
+            takes=sum(map(word.count, syntax.letters)), is_code=not set(syntax.code).isdisjoint(word)
+        )
+    for place, letter in enumerate(word[1:], start=2):
+        rest = word[place:]
+        if letter in syntax.letters + syntax.code:
+            return _Option(
+                takes=int(not rest),
+                values={letter: rest or following},
+                is_code=letter in syntax.code,
+                is_attached=bool(rest),
+            )
+        if letter in syntax.attached:
+            break
+    return _Option()
 
-    `runs`: the word is what is run.
+
+def _relocate_word(word: str, *, here: Path, folder: Path, root: Path, is_run: bool) -> str:
+    """Return a word that was typed in `here`, for a command that runs in the worktree's copy of `folder`.
+
+    `root` is the root of the checkout. `is_run` says that the word is run.
     """
     path = Path(os.path.normpath(here / word))
     path = path.parent.resolve() / path.name
@@ -321,5 +576,5 @@ def _relocate_word(word: str, *, here: Path, folder: Path, root: Path, runs: boo
         relative = os.path.relpath(path, folder)
         if relative == os.path.normpath(word):
             return word
-        return f"./{relative}" if runs and "/" not in relative else relative
-    return str(path) if runs and path.is_file() else word
+        return f"./{relative}" if is_run and "/" not in relative else relative
+    return str(path) if is_run and path.is_file() else word

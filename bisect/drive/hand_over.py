@@ -1,13 +1,8 @@
 """What follows the answer of a bisection: localization, reduction, hooks, and advice on refused arguments.
 
-For localization the culprit's build, and its parent's as the reference, go to `reduce` in a process of its own. A scene
-test leaves no build directory and has no frozen data. So both of its commits are built anew in two slots, and run on
-data drawn from one seed. Each side of a comparison uses the toolchain of its own commit. Probes do not dump the program
-after each pass of the compiler, because they run as the user's runs do. Localization builds again to dump it. Whatever
-these steps meet, the bisection's answer stands, and `Localization` says what was found or why nothing was.
-
-A hook is a command that gets JSON on its standard input and the main facts in variables, and nothing else. A bisection
-reports its end through one, and a night its incidents.
+`localize_culprit` hands the culprit's build, and its parent's as the reference, to `reduce` in a process of its own.
+Whatever that meets, the bisection's answer stands. `record_builds` keeps both builds for `reduce --bisection`. `notify`
+reports the end of a bisection to a command of the user.
 """
 
 import contextlib
@@ -22,16 +17,25 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Literal
 
-from sqlalchemy.orm import Session, sessionmaker
+from pydantic import ValidationError
 
 from ...runner.build_output.directory import BuildDirectory, compare_generated
-from ...runner.case.case import FrozenGolden, RunOptions, load_frozen
+from ...runner.case.case import CaseName, FrozenGolden, RunOptions, load_frozen
 from ...runner.errors import UsageError, UserError
 from ...runner.git import GitRepository
-from ...runner.localization import DIVERGENCE, TASK_GRAPH, Localization, read_divergence, read_reduction
+from ...runner.localization import (
+    DIVERGENCE,
+    TASK_GRAPH,
+    Localization,
+    link_back,
+    read_divergence,
+    read_reduction,
+)
 from ...runner.localization_job import (
     BuildToRun,
     ComparedBuild,
@@ -40,7 +44,7 @@ from ...runner.localization_job import (
     SceneCase,
     write_compared_builds,
 )
-from ...runner.probe.judge import BadWhen
+from ...runner.probe.judge import JudgingRule
 from ...runner.probe.probe import Prober, ProbeRequest
 from ...runner.process.run import (
     Command,
@@ -51,18 +55,17 @@ from ...runner.process.run import (
     interrupt_after,
 )
 from ...runner.renames import ProposedRename, RefusedArgument, find_explaining_renames, refused_argument
-from ...runner.stack import Rename, Stack
+from ...runner.stack import Rename
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import PYTHON_VARIABLES
 from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace
-from ...store.durable_files import Document
+from ...store.durable_files import Document, remove_tree
 from ...store.tables import ProbeRow
-from ...store.vocabulary import Judgement, Verdict
+from ...store.vocabulary import Judgement, one_line
 from ..ask.question import BisectRequest
-from ..report.basis import Rows, load_rows
-from ..report.model import AnswerCommit
-from ..report.phrases import one_line
+from ..report.basis import Rows
+from ..report.model import EXPLANATION, AnswerCommit, ExplanationReport, Report
 from ..report.report_builder import (
     ComparedPair,
     ComparedProbe,
@@ -71,288 +74,14 @@ from ..report.report_builder import (
     compared_pair,
     compared_sides,
     is_scene_test,
-    report_of_rows,
 )
-
-_LOG = "localize.log.gz"
-_NO_DIVERGENCE_CODE = 3
-"""A localization says with this exit code that nothing diverges."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobProcess:
-    """Runs a job in `folder` until `deadline`, a time of `time.monotonic`.
-
-    Its results are copied to `output`, beside the report.
-    """
-
-    job: LocalizationJob
-    folder: Path
-    output: Path
-    deadline: float
-    say: Callable[[str], None]
-
-    def run_job(self, probers: Sequence[Prober], *, compared: str) -> Localization:
-        """Run the job, which holds the slots of `probers`. `compared` describes what it compares."""
-        finished, last = self._run(probers)
-        job, code = self.job, finished.ending.exit_code
-        divergence = read_divergence(job.output)
-        if divergence is None or code is None:
-            why = last if last and code == 1 else str(finished.ending)
-            return skipped_localization(f"{why}; see {self.folder / _LOG}")
-        self.output.mkdir(parents=True, exist_ok=True)
-        for file in (DIVERGENCE, TASK_GRAPH):
-            if (job.output / file).is_file():
-                shutil.copyfile(job.output / file, self.output / file)
-        reduction = read_reduction(job.reduce_to) if job.reduce_to else None
-        not_reduced = job.reduce_to is not None and reduction is None and code == 1 and last
-        return Localization(
-            status="nothing" if code == _NO_DIVERGENCE_CODE else "found",
-            message=f"{compared}{f'; not reduced: {last}' if not_reduced else ''}",
-            divergence=divergence,
-            reduction=reduction,
-            reduced=job.reduce_to if reduction else None,
-        )
-
-    def _run(self, probers: Sequence[Prober]) -> tuple[FinishedCommand, str]:
-        """Run the job. Return how it ended, and the last line it printed."""
-        file = self.folder / "job.json"
-        file.write_text(self.job.model_dump_json(indent=2), encoding="utf-8")
-        last = [""]
-
-        def hear(_stream: str, line: str) -> None:
-            last[0] = one_line(line)
-            self.say(last[0])
-
-        finished = execute(
-            Command(
-                argv=[sys.executable, "-P", "-m", "precision_bisect.reduce.reduce_command", str(file)],
-                cwd=self.folder,
-                environment={k: v for k, v in os.environ.items() if k not in PYTHON_VARIABLES},
-                timeout=max(1.0, self.deadline - time.monotonic()),
-                holds=tuple(prober.slot.lock for prober in probers),
-            ),
-            log=self.folder / _LOG,
-            on_line=hear,
-        )
-        return finished, last[0].removeprefix("error: ")
-
-
-def skipped_localization(why: str) -> Localization:
-    """Return a localization that says why nothing was compared."""
-    return Localization(status="left out", message=why)
-
-
-def generated_sources_differ(builds: Sequence[Path]) -> bool:
-    """Return whether the generated sources of two builds differ. Raises `BuildOutputError`."""
-    failing, reference = map(BuildDirectory.open, builds)
-    return not compare_generated(failing, reference).is_empty
-
-
-def build_with_passes(prober: Prober, request: ProbeRequest, verdict: Verdict | None) -> Path | None:
-    """Return the build of one more run, with the program dumped after each pass.
-
-    Return None where that run has another verdict than `verdict`, the one of the run before. Raises `UserError`, and
-    `InterruptedWorkError`.
-    """
-    dumping = replace(request, options=replace(request.options, dump_passes=True))
-    found = prober.probe(dumping)
-    return found.build_directory if found.classification.verdict is verdict else None
-
-
-_LEAST_TIMEOUT = 60.0
-"""A further run has at least this many seconds, because a dump makes a short run slower."""
-_RUN_MULTIPLE = 10
-"""A further run may take this many times as long as the probe's own. It also dumps tensors."""
-
-
-def record_builds(sessions: sessionmaker[Session], name: str, home: Home) -> None:
-    """Record where the builds of a bisection are, so that `reduce --bisection NAME` needs nothing else.
-
-    Does nothing where there are none to compare.
-    """
-    with sessions() as session:
-        rows = load_rows(session, name)
-    with contextlib.suppress(NothingToCompareError):
-        write_compared_builds(compared_builds(rows, compared_pair(rows)), name, home)
-
-
-def compared_builds(rows: Rows, pair: ComparedPair) -> ComparedBuilds:
-    """Return both builds, with all that is needed to run them again."""
-    request, culprit = rows.request, pair.culprit.probe
-    metrics = culprit.metrics or {}
-    return ComparedBuilds(
-        stack=request.stack,
-        platform=request.platform,
-        device=request.device,
-        golden=pair.golden,
-        timeout=rerun_timeout(request, culprit),
-        rtol=smallest_tolerance(metrics, "rtol"),
-        atol=smallest_tolerance(metrics, "atol"),
-        failing=_build(pair.culprit),
-        reference=_build(pair.parent),
-    )
-
-
-def rerun_timeout(request: BisectRequest, probe: ProbeRow) -> float:
-    """Return the seconds after which a further run of what a probe ran is stopped."""
-    return request.timeout or max(_LEAST_TIMEOUT, _RUN_MULTIPLE * (probe.run_seconds or 0.0))
-
-
-def smallest_tolerance(metrics: Mapping[str, Mapping[str, float]], name: str) -> float | None:
-    """Return the smallest tolerance of that name that the harness reported of an output. None where it
-    reported none."""
-    told = (measures[name] for measures in metrics.values() if name in measures)
-    return min((value for value in told if value >= 0), default=None)
-
-
-def _build(compared: ComparedProbe) -> ComparedBuild:
-    side = compared.side
-    return ComparedBuild(
-        role=compared.role,
-        repository=side.repository,
-        commit=side.commit,
-        revisions=side.revisions,
-        build=compared.build,
-    )
-
-
-@contextmanager
-def open_two_slots(stack: Stack, home: Home, *, deadline: float) -> Generator[tuple[Prober, Prober]]:
-    """Open a prober for each side until `deadline`, a time of `time.monotonic`.
-
-    Work that continues beyond it ends with `InterruptedWorkError`.
-    """
-    workspace = Workspace(stack, home)
-    content = StackContent(stack, workspace)
-
-    def prober(interrupt: Interrupt) -> Prober:
-        return Prober(workspace, content, home, on_activity=lambda _text: None, interrupt=interrupt)
-
-    with (
-        interrupt_after(deadline - time.monotonic()) as spent,
-        prober(spent) as ours,
-        prober(spent) as theirs,
-    ):
-        yield ours, theirs
-
-
-_FAILED_CASE = re.compile(r"^\s*(\w+::\S+) (?:\.\.\. )?FAILED\b")
-"""Matches the line in which the runtime's own runner of scene tests names a failed case, in all of its versions."""
-
-
-def localize_scenes(
-    rows: Rows, *, home: Home, reduce: bool, deadline: float, say: Callable[[str], None]
-) -> Localization:
-    """Localize a scene test until `deadline`, a time of `time.monotonic`.
-
-    Raises:
-        NothingToCompareError: there are no two runs to compare.
-        UserError: a commit cannot be built again.
-        InterruptedWorkError: the time was over before both were.
-    """
-    request = rows.request
-    culprit, parent = compared_sides(rows)
-    folder = home.bisections / rows.bisection.name / "localized"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    with open_two_slots(request.stack, home, deadline=deadline) as (ours, theirs):
-        process = JobProcess(
-            job=_job(
-                rows,
-                _prepare_script(rows, culprit, ours, folder, say),
-                _prepare_script(rows, parent, theirs, folder, say),
-                culprit_probe=culprit.probe,
-                output=folder / "found",
-                reduce=reduce,
-            ),
-            folder=folder,
-            output=request.output,
-            deadline=deadline,
-            say=say,
-        )
-        return process.run_job(
-            (ours, theirs),
-            compared=f"the scene test at {culprit.side.commit[:12]} against that at {parent.side.commit[:12]}, on data "
-            "drawn from one seed",
-        )
-
-
-def _prepare_script(
-    rows: Rows, compared: ComparedSide, prober: Prober, folder: Path, say: Callable[[str], None]
-) -> BuildToRun:
-    """Return the script in the prober's slot, after everything that it needs was built."""
-    request, side = rows.request, compared.side
-    script = request.script
-    assert script is not None, "a scene test has one"
-    say(f"localizing: preparing the toolchain of the {compared.role}, {side.repository} {side.commit[:12]}")
-    toolchain = prober.prepare(
-        ProbeRequest(
-            revisions=side.revisions,
-            case=script,
-            platform=request.platform,
-            device=request.device,
-            golden=None,
-            bad_when=BadWhen(command=True),
-            options=RunOptions(),
-            timeout=rerun_timeout(request, compared.probe),
-            directory=folder / compared.role,
-        ),
-        of=f"{compared.role} {side.commit[:12]}",
-    )
-    slot = prober.slot
-    return BuildToRun(
-        build=toolchain.repositories[toolchain.case.repository].path / script.path,
-        stack=toolchain,
-        python=slot.python,
-        slot=slot.directory,
-    )
-
-
-def _job(
-    rows: Rows,
-    failing: BuildToRun,
-    reference: BuildToRun,
-    *,
-    culprit_probe: ProbeRow,
-    output: Path,
-    reduce: bool,
-) -> LocalizationJob:
-    request, metrics = rows.request, culprit_probe.metrics or {}
-    assert request.script is not None, "a scene test has one"
-    return LocalizationJob(
-        failing=failing,
-        reference=reference,
-        platform=request.platform,
-        device=request.device,
-        golden_data=None,
-        scene=SceneCase(arguments=request.script.arguments, failed=find_failed_case(culprit_probe)),
-        timeout=rerun_timeout(request, culprit_probe),
-        rtol=smallest_tolerance(metrics, "rtol"),
-        atol=smallest_tolerance(metrics, "atol"),
-        output=output,
-        reduce_to=request.output / "reduced" if reduce else None,
-    )
-
-
-def find_failed_case(probe: ProbeRow) -> str | None:
-    """Return `CLASS::NAME` of the first case that the run's log reports as failed. None where the log has none, or is
-    gone."""
-    for log in (Path(one.path) for one in probe.artifacts if one.kind == "log"):
-        if log.is_file():
-            with gzip.open(log, "rt", encoding="utf-8", errors="replace") as lines:
-                found = next((match for line in lines if (match := _FAILED_CASE.match(line))), None)
-            return None if found is None else found[1]
-    return None
-
 
 _DEFAULT_SECONDS = 4 * 3600.0
 """Localization may take this many seconds where the bisection has no budget, so that it always ends."""
 
 
 def localize_culprit(
-    sessions: sessionmaker[Session],
-    name: str,
+    rows: Rows,
     *,
     home: Home,
     reduce: bool,
@@ -365,10 +94,16 @@ def localize_culprit(
     """
     deadline = time.monotonic() + (_DEFAULT_SECONDS if seconds is None else seconds)
     try:
-        with sessions() as session:
-            rows = load_rows(session, name)
-        localize = localize_scenes if is_scene_test(rows.request) else _localize
-        return localize(rows, home=home, reduce=reduce, deadline=deadline, say=say)
+        (rows.request.output / EXPLANATION).unlink(missing_ok=True)
+        localizer = _Localizer(
+            rows=rows,
+            home=home,
+            folder=home.bisections / rows.bisection.name / "localized",
+            deadline=deadline,
+            reduce=reduce,
+            say=say,
+        )
+        return localizer.compare_scenes() if is_scene_test(rows.request) else localizer.compare_builds()
     except InterruptedWorkError:
         return skipped_localization("the budget was spent before the toolchains were ready")
     except (NothingToCompareError, UserError) as error:
@@ -377,110 +112,296 @@ def localize_culprit(
         return skipped_localization(repr(error))
 
 
+def copy_localization(found: Path, report: Path) -> None:
+    """Copy the files of a localization into the folder of a report. Link their page to report.md, if it is there."""
+    shutil.copyfile(found / DIVERGENCE, report / DIVERGENCE)
+    if (found / TASK_GRAPH).is_file():
+        page = (found / TASK_GRAPH).read_bytes()
+        is_linked = (report / "report.md").is_file()
+        page = link_back(page, "report.md", "Back to the report") if is_linked else page
+        (report / TASK_GRAPH).write_bytes(page)
+
+
+def skipped_localization(why: str) -> Localization:
+    """Return a localization that says why nothing was compared."""
+    return Localization(status="left out", message=why)
+
+
+_EXPLANATION_SECONDS = 300.0
+"""The execution of all passes may take this many seconds. It mostly takes less than a minute."""
+_LOG = "localize.log.gz"
+_NO_DIVERGENCE_CODE = 3
+"""A localization says with this exit code that nothing diverges."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class _LocalizationContext:
-    """What all steps of a localization need. `deadline` is a time of `time.monotonic`."""
+class _Localizer:
+    """Compares the culprit with its parent. Each side has a slot, with the toolchain of its own commit.
+
+    `folder` is for the files of the localization. `deadline` is a time of `time.monotonic`. Each method raises:
+        NothingToCompareError: there are no two runs to compare.
+        UserError: a commit cannot be built again.
+        InterruptedWorkError: the time was over before the process of `reduce` began.
+    """
 
     rows: Rows
-    culprit: ComparedProbe
-    parent: ComparedProbe
-    builds: ComparedBuilds
-    golden: FrozenGolden
+    home: Home
     folder: Path
     deadline: float
     reduce: bool
     say: Callable[[str], None]
 
-    def prepare(self, compared: ComparedBuild, prober: Prober) -> BuildToRun:
-        """Return the build with the toolchain of its own commit, in the prober's slot."""
-        self.say(
-            f"localizing: preparing the toolchain of the {compared.role}, {compared.repository} {compared.commit[:12]}"
-        )
-        return self.builds.prepare(compared, prober, golden=self.golden, logs=self.folder / compared.role)
+    def compare_builds(self) -> Localization:
+        """Compare the build directories that two probes left, on the frozen data.
 
-    def rebuild_with_passes(self, compared: ComparedProbe, prober: Prober, ready: BuildToRun) -> BuildToRun:
-        """Compile the build once more, with the program dumped after each pass. Return the old build
-        where that fails."""
+        Probes do not dump the program after each pass, because they run as the user's runs do. Where the generated
+        sources differ, both sides are compiled once more to dump it.
+        """
+        pair = compared_pair(self.rows)
+        culprit, parent = pair.culprit, pair.parent
+        builds = _compared_builds(self.rows, pair)
+        golden = load_frozen(pair.golden, self.home.golden)
+        self._empty_folder()
+        with self._open_two_slots() as (failing_prober, reference_prober):
+            failing = self._prepare_build(builds, builds.failing, failing_prober, golden)
+            reference = self._prepare_build(builds, builds.reference, reference_prober, golden)
+            if self.rows.request.frozen_runtime_dir is None and _generated_sources_differ(pair):
+                rebuild = partial(self._rebuild_with_passes, golden=golden, timeout=builds.timeout)
+                failing = rebuild(culprit, failing, failing_prober)
+                reference = rebuild(parent, reference, reference_prober)
+                self._explain(failing.build, golden)
+            return self._run_reduce(
+                self._job(failing, reference, culprit=culprit.probe, golden_data=golden.directory),
+                (failing_prober, reference_prober),
+                compared=describe_comparison(
+                    culprit.side.commit, parent.side.commit, self.rows.request.stack.case.after
+                ),
+            )
+
+    def compare_scenes(self) -> Localization:
+        """Compare the scene test at two commits, on data drawn from one seed.
+
+        A scene test leaves no build directory and has no frozen data. So both of its commits are built anew.
+        """
+        culprit, parent = compared_sides(self.rows)
+        script = self.rows.request.script
+        assert script is not None, "a scene test has one"
+        self._empty_folder()
+        with self._open_two_slots() as (failing_prober, reference_prober):
+            job = self._job(
+                self._prepare_script(script, culprit, failing_prober),
+                self._prepare_script(script, parent, reference_prober),
+                culprit=culprit.probe,
+                scene=SceneCase(arguments=script.arguments, failed=find_failed_case(culprit.probe)),
+            )
+            return self._run_reduce(
+                job,
+                (failing_prober, reference_prober),
+                compared=f"the scene test at {culprit.side.commit[:12]} against that at {parent.side.commit[:12]}, on "
+                "data drawn from one seed",
+            )
+
+    def _empty_folder(self) -> None:
+        remove_tree(self.folder)
+        self.folder.mkdir(parents=True)
+
+    @contextmanager
+    def _open_two_slots(self) -> Generator[tuple[Prober, Prober]]:
+        """Open a prober for each side. Their work ends with `InterruptedWorkError` at the deadline."""
+        workspace = Workspace(self.rows.request.stack, self.home)
+        content = StackContent(workspace.stack, workspace)
+
+        def prober(interrupt: Interrupt) -> Prober:
+            return Prober(workspace, content, self.home, on_activity=lambda _text: None, interrupt=interrupt)
+
+        with (
+            interrupt_after(self.deadline - time.monotonic()) as spent,
+            prober(spent) as failing,
+            prober(spent) as reference,
+        ):
+            yield failing, reference
+
+    def _prepare_build(
+        self, builds: ComparedBuilds, compared: ComparedBuild, prober: Prober, golden: FrozenGolden
+    ) -> BuildToRun:
+        self._say_prepared(compared.role, compared.repository, compared.commit)
+        return builds.prepare(compared, prober, golden=golden, logs=self.folder / compared.role)
+
+    def _say_prepared(self, role: str, repository: str, commit: str) -> None:
+        self.say(f"localizing: preparing the toolchain of the {role}, {repository} {commit[:12]}")
+
+    def _rebuild_with_passes(
+        self,
+        compared: ComparedProbe,
+        ready: BuildToRun,
+        prober: Prober,
+        *,
+        golden: FrozenGolden,
+        timeout: float,
+    ) -> BuildToRun:
+        """Compile a build once more, with the program dumped after each pass.
+
+        Return the old build where the new one has another verdict.
+        """
         self.say(
             f"localizing: compiling with the {compared.role} once more, to see the program after each pass"
         )
-        left = min(self.builds.timeout, max(1.0, self.deadline - time.monotonic()))
-        request = self._request(compared, f"{compared.role}-passes", left)
-        dumped = build_with_passes(prober, request, compared.probe.verdict)
-        return ready.model_copy(update={"build": dumped or compared.build})
-
-    def job(self, failing: BuildToRun, reference: BuildToRun) -> LocalizationJob:
-        """Return the job that is handed over to `reduce`."""
-        builds = self.builds
-        return LocalizationJob(
-            failing=failing,
-            reference=reference,
-            platform=builds.platform,
-            device=builds.device,
-            golden_data=self.golden.directory,
-            timeout=builds.timeout,
-            rtol=builds.rtol,
-            atol=builds.atol,
-            output=self.folder / "found",
-            reduce_to=self.rows.request.output / "reduced" if self.reduce else None,
-        )
-
-    def _request(self, compared: ComparedProbe, name: str, timeout: float) -> ProbeRequest:
         request = self.rows.request
-        return ProbeRequest(
+        dumping = ProbeRequest(
             revisions=compared.side.revisions,
             case=request.script,
             platform=request.platform,
             device=request.device,
-            golden=self.golden,
-            bad_when=BadWhen(command=True),
-            options=RunOptions(golden_data=self.golden.directory),
-            timeout=timeout,
-            directory=self.folder / name,
+            golden=golden,
+            judging_rule=JudgingRule(command=True),
+            options=RunOptions(golden_data=golden.directory, dump_passes=True),
+            timeout=min(timeout, max(1.0, self.deadline - time.monotonic())),
+            directory=self.folder / f"{compared.role}-passes",
+        )
+        found = prober.probe(dumping)
+        if found.build_directory is None or found.classification.verdict is not compared.probe.verdict:
+            return ready
+        return ready.model_copy(update={"build": found.build_directory})
+
+    def _explain(self, build: Path, golden: FrozenGolden) -> None:
+        """Execute the culprit's program as it is after each pass. Leave what that shows beside the report.
+
+        Leave nothing where the compiler dumps no passes, or where they cannot be executed. Then its log says why.
+        """
+        if not (build / "passes_dump").is_dir():
+            return
+        self.say("localizing: executing the culprit's program as it is after each pass")
+        metrics = compared_pair(self.rows).culprit.probe.metrics or {}
+        tolerances = {name: smallest_tolerance(metrics, name) for name in ("rtol", "atol")}
+        options = [f"--{name}={value!r}" for name, value in tolerances.items() if value is not None]
+        folders = ["--inputs", str(golden.directory / "in"), "--expected", str(golden.directory / "out")]
+        printed: list[str] = []
+        log = self.folder / "explain.log.gz"
+        execute(
+            self._own_command(
+                "precision_bisect.bisect.cli",
+                ["explain", str(build), "--json", *folders, *options],
+                max_seconds=_EXPLANATION_SECONDS,
+            ),
+            log=log,
+            on_line=lambda stream, line: printed.append(line) if stream == "stdout" else None,
+        )
+        try:
+            found = ExplanationReport.model_validate_json("\n".join(printed))
+        except ValidationError:
+            self.say(f"localizing: the passes were not executed to the end; see {log}")
+            return
+        output = self.rows.request.output
+        output.mkdir(parents=True, exist_ok=True)
+        (output / EXPLANATION).write_text(found.model_dump_json(indent=2), encoding="utf-8")
+
+    def _prepare_script(self, script: CaseName, compared: ComparedSide, prober: Prober) -> BuildToRun:
+        """Return the script in the prober's slot, after everything that it needs was built."""
+        request, side = self.rows.request, compared.side
+        self._say_prepared(compared.role, side.repository, side.commit)
+        toolchain = prober.prepare(
+            ProbeRequest(
+                revisions=side.revisions,
+                case=script,
+                platform=request.platform,
+                device=request.device,
+                golden=None,
+                judging_rule=JudgingRule(command=True),
+                options=RunOptions(),
+                timeout=_rerun_timeout(request, compared.probe),
+                directory=self.folder / compared.role,
+            ),
+            name=f"{compared.role} {side.commit[:12]}",
+        )
+        slot = prober.slot
+        return BuildToRun(
+            build=toolchain.repositories[toolchain.case.repository].path / script.path,
+            stack=toolchain,
+            python=slot.python,
+            slot=slot.directory,
+        )
+
+    def _job(
+        self,
+        failing: BuildToRun,
+        reference: BuildToRun,
+        *,
+        culprit: ProbeRow,
+        golden_data: Path | None = None,
+        scene: SceneCase | None = None,
+    ) -> LocalizationJob:
+        request = self.rows.request
+        return LocalizationJob(
+            failing=failing,
+            reference=reference,
+            platform=request.platform,
+            device=request.device,
+            golden_data=golden_data,
+            scene=scene,
+            timeout=_rerun_timeout(request, culprit),
+            rtol=smallest_tolerance(culprit.metrics or {}, "rtol"),
+            atol=smallest_tolerance(culprit.metrics or {}, "atol"),
+            output=self.folder / "found",
+            reduce_to=request.output / "reduced" if self.reduce else None,
+        )
+
+    def _run_reduce(self, job: LocalizationJob, probers: Sequence[Prober], *, compared: str) -> Localization:
+        """Run the job in a process that holds the slots of `probers`. Copy its results beside the report.
+
+        `compared` describes what the job compares.
+        """
+        finished, last_line = self._execute(job, probers)
+        code = finished.ending.exit_code
+        divergence = read_divergence(job.output)
+        if divergence is None or code is None:
+            why = last_line if last_line and code == 1 else str(finished.ending)
+            return skipped_localization(f"{why}; see {self.folder / _LOG}")
+        output = self.rows.request.output
+        output.mkdir(parents=True, exist_ok=True)
+        copy_localization(job.output, output)
+        reduction = read_reduction(job.reduce_to) if job.reduce_to else None
+        not_reduced = job.reduce_to is not None and reduction is None and code == 1 and last_line
+        return Localization(
+            status="nothing" if code == _NO_DIVERGENCE_CODE else "found",
+            message=f"{compared}; not reduced: {last_line}" if not_reduced else compared,
+            divergence=divergence,
+            reduction=reduction,
+            reduced=job.reduce_to if reduction else None,
+        )
+
+    def _execute(self, job: LocalizationJob, probers: Sequence[Prober]) -> tuple[FinishedCommand, str]:
+        """Run the job. Return how it ended, and the last line it printed."""
+        file = self.folder / "job.json"
+        file.write_text(job.model_dump_json(indent=2), encoding="utf-8")
+        last = ""
+
+        def hear(_stream: str, line: str) -> None:
+            nonlocal last
+            last = one_line(line)
+            self.say(last)
+
+        command = self._own_command("precision_bisect.reduce.reduce_command", [str(file)])
+        finished = execute(
+            replace(command, locks=tuple(prober.slot.lock for prober in probers)),
+            log=self.folder / _LOG,
+            on_line=hear,
+        )
+        return finished, last.removeprefix("error: ")
+
+    def _own_command(self, module: str, words: Sequence[str], *, max_seconds: float = inf) -> Command:
+        """Return the command that runs a module of this package, for at most `max_seconds` and until the deadline."""
+        return Command(
+            argv=[sys.executable, "-P", "-m", module, *words],
+            cwd=self.folder,
+            environment={k: v for k, v in os.environ.items() if k not in PYTHON_VARIABLES},
+            timeout=min(max_seconds, max(1.0, self.deadline - time.monotonic())),
         )
 
 
-def _localize(
-    rows: Rows, *, home: Home, reduce: bool, deadline: float, say: Callable[[str], None]
-) -> Localization:
-    """Build both sides again in two slots, and compare them in a process of its own."""
-    request = rows.request
-    pair = compared_pair(rows)
-    culprit, parent = pair.culprit, pair.parent
-    golden = load_frozen(pair.golden, home.golden)
-    folder = home.bisections / rows.bisection.name / "localized"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    context = _LocalizationContext(
-        rows=rows,
-        culprit=culprit,
-        parent=parent,
-        builds=compared_builds(rows, pair),
-        golden=golden,
-        folder=folder,
-        deadline=deadline,
-        reduce=reduce,
-        say=say,
-    )
-    with open_two_slots(request.stack, home, deadline=deadline) as (ours, theirs):
-        failing, reference = (
-            context.prepare(context.builds.failing, ours),
-            context.prepare(context.builds.reference, theirs),
-        )
-        if request.frozen_runtime_dir is None and generated_sources_differ([culprit.build, parent.build]):
-            failing = context.rebuild_with_passes(culprit, ours, failing)
-            reference = context.rebuild_with_passes(parent, theirs, reference)
-        process = JobProcess(
-            job=context.job(failing, reference),
-            folder=folder,
-            output=request.output,
-            deadline=deadline,
-            say=say,
-        )
-        return process.run_job(
-            (ours, theirs),
-            compared=describe_comparison(culprit.side.commit, parent.side.commit, request.stack.case.after),
-        )
+def _generated_sources_differ(pair: ComparedPair) -> bool:
+    """Return whether the generated sources of both builds differ. Raises `BuildOutputError`."""
+    culprit, parent = BuildDirectory.open(pair.culprit.build), BuildDirectory.open(pair.parent.build)
+    return not compare_generated(culprit, parent).is_empty
 
 
 def describe_comparison(culprit: str, parent: str, run_before: Sequence[str]) -> str:
@@ -496,6 +417,77 @@ def describe_comparison(culprit: str, parent: str, run_before: Sequence[str]) ->
     return f"the build of {culprit[:12]} against that of {parent[:12]}, on the frozen data{alone}"
 
 
+_FAILED_CASE = re.compile(r"^\s*(\w+::\S+) (?:\.\.\. )?FAILED\b")
+"""Matches the line in which the runtime's own runner of scene tests names a failed case, in all of its versions."""
+
+
+def find_failed_case(probe: ProbeRow) -> str | None:
+    """Return `CLASS::NAME` of the first case that the run's log reports as failed. None where the log has none, or is
+    gone."""
+    for log in (Path(one.path) for one in probe.artifacts if one.kind == "log"):
+        if log.is_file():
+            with gzip.open(log, "rt", encoding="utf-8", errors="replace") as lines:
+                found = next((match for line in lines if (match := _FAILED_CASE.match(line))), None)
+            return None if found is None else found[1]
+    return None
+
+
+def record_builds(rows: Rows, home: Home) -> None:
+    """Record where the builds of a bisection are, so that `reduce --bisection NAME` needs nothing else.
+
+    Does nothing where there are none to compare.
+    """
+    with contextlib.suppress(NothingToCompareError):
+        write_compared_builds(_compared_builds(rows, compared_pair(rows)), rows.bisection.name, home)
+
+
+def _compared_builds(rows: Rows, pair: ComparedPair) -> ComparedBuilds:
+    """Return both builds, with all that is needed to run them again."""
+    request, culprit = rows.request, pair.culprit.probe
+    metrics = culprit.metrics or {}
+    failing, reference = (
+        ComparedBuild(
+            role=compared.role,
+            repository=compared.side.repository,
+            commit=compared.side.commit,
+            revisions=compared.side.revisions,
+            build=compared.build,
+        )
+        for compared in (pair.culprit, pair.parent)
+    )
+    return ComparedBuilds(
+        stack=request.stack,
+        platform=request.platform,
+        device=request.device,
+        golden=pair.golden,
+        timeout=_rerun_timeout(request, culprit),
+        rtol=smallest_tolerance(metrics, "rtol"),
+        atol=smallest_tolerance(metrics, "atol"),
+        failing=failing,
+        reference=reference,
+    )
+
+
+_MIN_TIMEOUT = 60.0
+"""A further run has at least this many seconds, because a dump makes a short run slower."""
+_RUN_MULTIPLE = 10
+"""A further run may take this many times as long as the probe's own. It also dumps tensors."""
+
+
+def _rerun_timeout(request: BisectRequest, probe: ProbeRow) -> float:
+    """Return the seconds after which a further run of what a probe ran is stopped."""
+    return request.timeout or max(_MIN_TIMEOUT, _RUN_MULTIPLE * (probe.run_seconds or 0.0))
+
+
+def smallest_tolerance(metrics: Mapping[str, Mapping[str, float]], name: str) -> float | None:
+    """Return the smallest tolerance of that name that the harness reported of an output.
+
+    Return None where it reported none.
+    """
+    tolerances = (measures[name] for measures in metrics.values() if name in measures)
+    return min((value for value in tolerances if value >= 0), default=None)
+
+
 _PREFIX = "PRECISION_BISECT_"
 _HOOK_TIMEOUT = 60.0
 """A hook is stopped after this many seconds, so that a hanging one does not hold the bisection."""
@@ -506,11 +498,9 @@ _TIMED_OUT = 124
 
 
 def check_hook(command: Sequence[str], *, asked: str) -> None:
-    """Check that a hook can be run, before the work begins whose end it is to report.
+    """Check that the program of a hook exists. Raises `UsageError`.
 
-    `asked` is how the user asked for it.
-
-    Raises `UsageError` where there is no such program.
+    `asked` is how the user asked for the hook.
     """
     if shutil.which(command[0]) is None:
         raise UsageError(f"{asked}: expected a program that can be run, found no {shlex.quote(command[0])}")
@@ -522,12 +512,12 @@ def call_hook(command: Sequence[str], text: str, variables: Mapping[str, str]) -
     `variables` are set as `PRECISION_BISECT_...`. They hold ids, names and words of this tool, never text of other
     people. A commit's subject is only in the JSON, where no shell interprets it.
     """
-    ours = {f"{_PREFIX}{name}": value for name, value in variables.items()}
+    hook_variables = {f"{_PREFIX}{name}": value for name, value in variables.items()}
     try:
         done = subprocess.run(
             list(command),
             input=text.encode(),
-            env={**os.environ, **ours},
+            env={**os.environ, **hook_variables},
             timeout=_HOOK_TIMEOUT,
             stdout=subprocess.DEVNULL,
             check=False,
@@ -565,10 +555,17 @@ def check_notify_command(text: str) -> None:
     check_hook(words, asked=f"--notify {text}")
 
 
-def notify(command: str, sessions: sessionmaker[Session], name: str) -> str | None:
-    """Report the end of a bisection of the store. Return a sentence where that failed."""
-    with sessions() as session:
-        notice, repository = _notice(session, name)
+def notify(command: str, report: Report, output: Path) -> str | None:
+    """Tell a command how a bisection ended, whose report is in `output`. Return a sentence where that failed."""
+    notice = EndNotice(
+        name=report.name,
+        outcome=report.outcome,
+        message=report.message,
+        case=report.case,
+        platform=report.platform,
+        culprits=report.culprits,
+        report=str(output),
+    )
     first = notice.culprits[0] if notice.culprits else None
     confidence = "" if first is None or first.confidence is None else f"{first.confidence:.6f}"
     code = call_hook(
@@ -577,7 +574,7 @@ def notify(command: str, sessions: sessionmaker[Session], name: str) -> str | No
         {
             "NAME": notice.name,
             "OUTCOME": notice.outcome,
-            "REPOSITORY": first.repository if first else repository,
+            "REPOSITORY": first.repository if first else report.repository,
             "CULPRIT": first.commit if first else "",
             "CONFIDENCE": confidence,
             "REPORT": notice.report,
@@ -586,47 +583,24 @@ def notify(command: str, sessions: sessionmaker[Session], name: str) -> str | No
     return None if code == 0 else f"--notify: the command ended with {code}"
 
 
-def _notice(session: Session, name: str) -> tuple[EndNotice, str]:
-    rows = load_rows(session, name)
-    report = report_of_rows(rows)
-    notice = EndNotice(
-        name=report.name,
-        outcome=report.outcome,
-        message=report.message,
-        case=report.case,
-        platform=report.platform,
-        culprits=report.culprits,
-        report=str(rows.request.output),
-    )
-    return notice, report.repository
-
-
-_STACK_OPTIONS = ("--stack", "--repository")
-"""The subcommand `adapt` has these options of a bisection too."""
-
-
 def refused_argument_advice(rows: Rows) -> Iterator[str]:
-    """Yield a sentence for each argument of the case that a function refused, so that the run could not be judged."""
-    told: set[RefusedArgument] = set()
+    """Yield a sentence for each argument of the case that a function refused, so that no run could be judged."""
+    advised: set[RefusedArgument] = set()
     for probe in rows.probes:
-        refused = _find_refused_argument(probe)
-        if refused is not None and refused not in told:
-            told.add(refused)
-            yield _advice(rows.request, probe, refused)
+        if probe.judgement is not Judgement.SKIP:
+            continue
+        refused = next(filter(None, (refused_argument(line.text) for line in probe.evidence)), None)
+        if refused is not None and refused not in advised:
+            advised.add(refused)
+            yield _adapt_advice(rows.request, probe, refused)
 
 
-def _find_refused_argument(probe: ProbeRow) -> RefusedArgument | None:
-    if probe.judgement is not Judgement.SKIP:
-        return None
-    return next(filter(None, (refused_argument(line.text) for line in probe.evidence)), None)
-
-
-def _advice(request: BisectRequest, probe: ProbeRow, refused: RefusedArgument) -> str:
+def _adapt_advice(request: BisectRequest, probe: ProbeRow, refused: RefusedArgument) -> str:
     said = (
         f"at {probe.commit[:12]} {refused.function} takes no argument {refused.keyword}: "
         "the case was written for other commits"
     )
-    renames = [each.rename for each in _renames(request, probe, refused)]
+    renames = [each.rename for each in _explaining_renames(request, probe, refused)]
     if not renames:
         return (
             f"{said}; if you know the commit REV that renamed it, run: bisect-precision adapt REV > renames.toml, look "
@@ -636,9 +610,8 @@ def _advice(request: BisectRequest, probe: ProbeRow, refused: RefusedArgument) -
         f"{rename.old} became {rename.new} with {rename.commit[:12]} of {rename.repository}"
         for rename in renames
     )
-    options = [*_stack_options(request)]
     commands = [
-        f"{shlex.join(_adapt(request, rename, options))} {'>>' if place else '>'} renames.toml"
+        f"{shlex.join(_adapt_command(request, rename))} {'>>' if place else '>'} renames.toml"
         for place, rename in enumerate(renames)
     ]
     return (
@@ -646,16 +619,33 @@ def _advice(request: BisectRequest, probe: ProbeRow, refused: RefusedArgument) -
     )
 
 
-def _adapt(request: BisectRequest, rename: Rename, options: list[str]) -> list[str]:
+def _adapt_command(request: BisectRequest, rename: Rename) -> list[str]:
     repo = ["--repo", rename.repository] if rename.repository != request.stack.searched else []
-    return ["bisect-precision", "adapt", rename.commit[:12], *repo, *options]
+    return ["bisect-precision", "adapt", rename.commit[:12], *repo, *_typed_stack_options(request)]
 
 
-def _renames(request: BisectRequest, probe: ProbeRow, refused: RefusedArgument) -> list[ProposedRename]:
+_STACK_OPTIONS = ("--stack", "--repository")
+"""The subcommand `adapt` has these options of a bisection too."""
+
+
+def _typed_stack_options(request: BisectRequest) -> Iterator[str]:
+    """Yield the words of the question that name its stack."""
+    words = iter(request.typed)
+    for word in words:
+        option, equals, _ = word.partition("=")
+        if option in _STACK_OPTIONS:
+            yield word
+            if not equals:
+                yield next(words)
+
+
+def _explaining_renames(
+    request: BisectRequest, probe: ProbeRow, refused: RefusedArgument
+) -> list[ProposedRename]:
     """Return the renames that explain a refused argument.
 
-    The searched repository is examined first. The case's repository is never examined, because the case uses
-    that repository's present names.
+    The searched repository is examined first. The case's repository is never examined, because the case uses that
+    repository's present names.
     """
     stack = request.stack
     for name in sorted(stack.repositories, key=lambda name: name != request.repository):
@@ -678,14 +668,3 @@ def _renames(request: BisectRequest, probe: ProbeRow, refused: RefusedArgument) 
         if found:
             return found
     return []
-
-
-def _stack_options(request: BisectRequest) -> Iterator[str]:
-    """Yield the words that named the stack."""
-    words = iter(request.typed)
-    for word in words:
-        option, equals, _ = word.partition("=")
-        if option in _STACK_OPTIONS:
-            yield word
-            if not equals:
-                yield next(words)

@@ -1,6 +1,7 @@
-"""Drives bisections: asks each what it needs, and lets the one with the highest expected gain for its cost go on.
+"""The loop that drives bisections.
 
-The loop drives a single bisection, or all bisections of a night, in one thread. A pool of workers runs the probes.
+`Loop` asks each bisection what it needs, and lets the one with the highest expected gain for its cost go on. It drives
+one bisection, or all of a night, in one thread. A pool of workers runs the probes.
 """
 
 import time
@@ -13,14 +14,24 @@ from typing import Protocol
 from ...runner.errors import UserError
 from ...runner.probe.pool import Activity, Event, ProbeDelay, ProbeDone, ProbeLost, ProbeRestart
 from ...runner.probe.probe import RUN_ACTIVITY, ProbeRequest, ProbeResult
-from ...runner.process.signals import check_interrupt
+from ...runner.process.signals import check_interrupt, defer_interrupt
 from ...store.vocabulary import BuildSource
 from ..engine.answer import Conclusion
 from ..engine.bisection import Bisection
-from ..engine.range_search import Context, ExpectedGain, Suspicion, Timings, probe_costs
-from ..engine.runs import Needs, RunningProbe, WantedProbe
+from ..engine.estimate import next_build
+from ..engine.range_search import (
+    Context,
+    ExpectedGain,
+    Suspicion,
+    Timings,
+    probe_costs,
+)
+from ..engine.runs import (
+    Needs,
+    RunningProbe,
+    WantedProbe,
+)
 from ..history.range import Target
-from .progress import next_build
 
 
 class BudgetSpentError(Exception):
@@ -85,11 +96,15 @@ class Drivable(Protocol):
         ...
 
     def settle(self, context: Context) -> Needs | Conclusion:
-        """Go on until probes have to start, stop or end, or until the conclusion. Raises `UserError`."""
+        """Go on until probes have to be started, cancelled or awaited, or until the conclusion. Raises `UserError`."""
         ...
 
     def record_start(self, wanted: WantedProbe) -> ProbeInFlight:
         """Record that a probe starts, and return it with the request for a worker."""
+        ...
+
+    def show_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
+        """Show a round: the bisection before it, its needs, and the probes that were started for them."""
         ...
 
     def build_request(self, probe: ProbeInFlight, target: Target) -> ProbeRequest:
@@ -116,28 +131,28 @@ class Drivable(Protocol):
         """Record that a probe was stopped because its result is no longer needed. The probe does not count as a run."""
         ...
 
-    def show_activity(self, probe: ProbeInFlight, where: str, text: str) -> None:
+    def show_activity(self, probe: ProbeInFlight, place: str, text: str) -> None:
         """Show what the worker of a probe is doing."""
         ...
 
 
-class Task(Protocol):
+class BisectionTask(Protocol):
     """A bisection to be driven."""
 
     @property
     def timings(self) -> Timings | None:
-        """Return how long probes are expected to take, for use before this bisection has timed any."""
+        """Return how long probes are expected to take before this bisection has timed any."""
         ...
 
     @property
     def deadline(self) -> float | None:
-        """Return the time of `time.monotonic` at which all probes end and no other starts. None: there is none."""
+        """Return the time of `time.monotonic` at which the budget is spent. Return None without a budget."""
         ...
 
-    def open(self, held: ExitStack) -> Drivable | None:
+    def open(self, resources: ExitStack) -> Drivable | None:
         """Begin the bisection, or resume it. Return None where there is nothing to drive. Raises `UserError`.
 
-        The method enters in `held` what has to be released at the end of the bisection, such as a lock.
+        The loop closes `resources`, such as a lock, at the end of the bisection.
         """
         ...
 
@@ -158,15 +173,15 @@ class Task(Protocol):
 class _OpenBisection:
     """A bisection that is being driven."""
 
-    task: Task
+    task: BisectionTask
     driven: Drivable
-    held: ExitStack
+    resources: ExitStack
     due: bool = True
     """Whether something has happened since the bisection was last asked what it needs."""
     probes: dict[int, ProbeInFlight] = field(default_factory=dict[int, ProbeInFlight])
     """The probes in flight, by the number that `Workers.begin` returned."""
-    suspects: dict[str, Suspicion] = field(default_factory=dict[str, Suspicion])
-    """For each repository searched so far, how much the bisection suspects each commit."""
+    gains: dict[str, ExpectedGain] = field(default_factory=dict[str, ExpectedGain])
+    """The last gain in each repository that the bisection has searched so far. It has the suspects there."""
 
 
 class Loop:
@@ -179,16 +194,16 @@ class Loop:
         built: Collection[str] = (),
         known_culprits: Iterable[tuple[str, str]] = (),
         share_build_cost: bool = False,
-        ahead: BackgroundBuilder | None = None,
+        background_builder: BackgroundBuilder | None = None,
     ) -> None:
         """Make a loop that drives no bisection yet.
 
-        built: contents that were built before. known_culprits: repository and commit of each known culprit.
-        share_build_cost: whether bisections that need the same build split its cost. ahead: builds the next commit
-        while only cases run; None builds nothing in advance.
+        `built` are contents that were built before. `known_culprits` are pairs of a repository and a commit. With
+        `share_build_cost`, bisections that need the same build split its cost. `background_builder` builds the next
+        commit while only cases run.
         """
         self._workers = workers
-        self._ahead = ahead
+        self._background_builder = background_builder
         self._cases_begun: set[int] = set()
         """The numbers of the probes whose cases have begun."""
         self._built = {*built}
@@ -196,9 +211,9 @@ class Loop:
         self._share_build_cost = share_build_cost
         self._open: list[_OpenBisection] = []
         self._earlier_suspicions: list[tuple[str, Suspicion]] = []
-        """What concluded bisections suspected: a repository, and how much each of its commits is suspected."""
+        """What each concluded bisection suspected in each repository."""
 
-    def run(self, tasks: Iterable[Task]) -> None:
+    def run(self, tasks: Iterable[BisectionTask]) -> None:
         """Drive all bisections to their ends. At most `MAX_OPEN` are open at once; the others wait in order."""
         waiting = deque(tasks)
         try:
@@ -211,17 +226,17 @@ class Loop:
         finally:
             # The caller ends the workers, and thereby the probes in flight, which do not count as runs.
             for opened in self._open:
-                opened.held.close()
+                opened.resources.close()
 
-    def _begin(self, task: Task) -> None:
-        with ExitStack() as held:
+    def _begin(self, task: BisectionTask) -> None:
+        with ExitStack() as resources:
             try:
-                driven = task.open(held)
+                driven = task.open(resources)
             except UserError as error:
                 task.fail(error)
                 return
             if driven is not None:
-                self._open.append(_OpenBisection(task, driven, held.pop_all()))
+                self._open.append(_OpenBisection(task, driven, resources.pop_all()))
 
     def _free_workers(self) -> int:
         """Return the number of workers without a probe."""
@@ -244,19 +259,19 @@ class Loop:
                 self._serve(opened, cost_sharers=None)
                 return True
             if gain.ends_differ:
-                opened.suspects[gain.repository] = gain.suspects
+                opened.gains[gain.repository] = gain
             gains[opened] = gain
         if not gains:
             return False
         best = max(gains, key=lambda opened: self._rate(opened, gains))
-        self._serve(best, cost_sharers=_cost_sharers(best, gains))
+        self._serve(best, cost_sharers=_other_gains(best, gains))
         return True
 
     def _rate(self, opened: _OpenBisection, gains: dict[_OpenBisection, ExpectedGain]) -> float:
         if len(gains) == 1:
-            return 0.0  # The only candidate wins anyway.
+            return 0.0  # the only candidate wins anyway
         gain = gains[opened]
-        return gain.rate(probe_costs(gain, _cost_sharers(opened, gains)))
+        return gain.rate(probe_costs(gain, _other_gains(opened, gains)))
 
     def _serve(self, opened: _OpenBisection, *, cost_sharers: Sequence[ExpectedGain] | None) -> None:
         """Cancel and start the probes that one bisection asks for, or conclude it."""
@@ -268,45 +283,54 @@ class Loop:
                 if isinstance(needs, Conclusion):
                     self._conclude(opened, needs)
                     return
-                ordinals = {probe.running.number: number for number, probe in opened.probes.items()}
-                for ordinal in needs.cancel:
-                    self._cancel(opened, ordinals[ordinal])
+                worker_numbers = {probe.running.number: number for number, probe in opened.probes.items()}
+                for run in needs.cancel:
+                    self._cancel(opened, worker_numbers[run])
+                self._start(opened, needs)
                 if needs.start or not needs.cancel:
                     break
                 # After cancelling only, ask again: the freed workers may change what is needed.
-            if self._ahead is not None and needs.start:
-                # A probe waits for its build, so that build gets the whole machine.
-                self._ahead.stop()
-            for wanted in needs.start:
-                check_interrupt()
-                opened.task.check_budget()
-                probe = opened.driven.record_start(wanted)
-                opened.probes[self._workers.begin(probe.request)] = probe
         except BudgetSpentError as error:
             self._stop_for_budget(opened, str(error))
         except UserError as error:
             self._fail(opened, error)
 
+    def _start(self, opened: _OpenBisection, needs: Needs) -> None:
+        """Start the probes of a round, and then show it. The estimate on screen takes time, so workers do not wait."""
+        bisection, started = opened.driven.bisection, list[ProbeInFlight]()
+        if self._background_builder is not None and needs.start:
+            # A probe waits for its build, so that build gets the whole machine.
+            self._background_builder.stop()
+        try:
+            for wanted in needs.start:
+                check_interrupt()
+                opened.task.check_budget()
+                with defer_interrupt():
+                    probe = opened.driven.record_start(wanted)
+                opened.probes[self._workers.begin(probe.request)] = probe
+                started.append(probe)
+        finally:
+            opened.driven.show_round(bisection, needs, started)
+
     def _context(
         self, opened: _OpenBisection, *, cost_sharers: Sequence[ExpectedGain] | None = None
     ) -> Context:
         suspicions: dict[str, list[Suspicion]] = {}
-        for repository, suspicion in self._known_culprits:
-            suspicions.setdefault(repository, []).append(suspicion)
-        others = [row for other in self._open if other is not opened for row in self._suspicions_of(other)]
-        for repository, suspicion in [*self._earlier_suspicions, *others]:
+        others = [each for other in self._open if other is not opened for each in self._suspicions(other)]
+        for repository, suspicion in [*self._known_culprits, *self._earlier_suspicions, *others]:
             suspicions.setdefault(repository, []).append(suspicion)
         return Context(
             workers=len(opened.probes) + max(1, self._free_workers()),
             timings=opened.task.timings,
             built=self._built,
             suspicions=suspicions,
-            rivals=cost_sharers if self._share_build_cost else None,
+            cost_sharers=cost_sharers if self._share_build_cost else None,
         )
 
-    def _suspicions_of(self, opened: _OpenBisection) -> list[tuple[str, Suspicion]]:
-        """Return what a bisection suspects, by repository. Empty until both of its ends have been tested."""
-        return [(repository, suspicion) for repository, suspicion in opened.suspects.items() if suspicion]
+    def _suspicions(self, opened: _OpenBisection) -> list[tuple[str, Suspicion]]:
+        """Return what a bisection suspects in each repository. Empty until both of its ends were run."""
+        suspicions = ((repository, gain.suspects) for repository, gain in opened.gains.items())
+        return [(repository, suspicion) for repository, suspicion in suspicions if suspicion]
 
     def _wait(self) -> None:
         """Wait for an event of a probe, or until the first deadline."""
@@ -319,18 +343,21 @@ class Loop:
             for opened in [opened for opened in self._open if opened.probes]:
                 self._fail(opened, error)
             return
-        if event is not None:
+        if event is None:
+            return
+        # An interrupt within a transaction could leave the store locked for this process.
+        with defer_interrupt():
             self._handle_event(next(opened for opened in self._open if event.number in opened.probes), event)
 
     def _handle_event(self, opened: _OpenBisection, event: Event) -> None:
         """Handle an event of a probe of this bisection."""
         check_interrupt()
         match event:
-            case Activity(number=number, where=where, text=text):
-                opened.driven.show_activity(opened.probes[number], where, text)
+            case Activity(number=number, place=place, text=text):
+                opened.driven.show_activity(opened.probes[number], place, text)
                 if text == RUN_ACTIVITY:
                     self._cases_begun.add(number)
-                self._look_ahead(opened)
+                self._build_ahead(opened)
             case ProbeDone(number=number, result=result):
                 assert result is not None
                 probe = opened.probes.pop(number)
@@ -349,21 +376,23 @@ class Loop:
             case ProbeDelay(why=why):
                 opened.driven.show_wait(why)
 
-    def _look_ahead(self, opened: _OpenBisection) -> None:
+    def _build_ahead(self, opened: _OpenBisection) -> None:
         """Begin the build that is probably needed next, if all probes run cases and one bisection is open."""
-        if self._ahead is None:
+        if self._background_builder is None:
             return
         try:
-            self._ahead.catch_up()
+            self._background_builder.catch_up()
             if not self._cases_begun.issuperset(opened.probes) or len(self._open) > 1:
                 return
             # All workers will be free once these cases have ended.
             context = replace(self._context(opened), workers=self._workers.jobs)
             target = next_build(opened.driven.bisection, context)
             if target is not None:
-                self._ahead.begin(opened.driven.build_request(next(iter(opened.probes.values())), target))
+                self._background_builder.begin(
+                    opened.driven.build_request(next(iter(opened.probes.values())), target)
+                )
         except UserError as error:
-            self._ahead = None
+            self._background_builder = None
             opened.driven.notice(f"no longer building ahead: {error}")
 
     def _cancel(self, opened: _OpenBisection, number: int) -> None:
@@ -388,23 +417,25 @@ class Loop:
         except UserError as error:
             self._fail(opened, error)
             return
-        spent = opened.driven.bisection.conclude_on_budget(why, context)
-        self._conclude(opened, needs if isinstance(needs, Conclusion) else spent)
+        if isinstance(needs, Needs):
+            opened.driven.show_round(opened.driven.bisection, needs, ())
+            needs = opened.driven.bisection.conclude_on_budget(why, context)
+        self._conclude(opened, needs)
 
     def _conclude(self, opened: _OpenBisection, conclusion: Conclusion) -> None:
-        self._earlier_suspicions += self._suspicions_of(opened)
-        with opened.held:
+        self._earlier_suspicions += self._suspicions(opened)
+        with opened.resources:
             self._open.remove(opened)
             opened.task.conclude(conclusion)
 
     def _fail(self, opened: _OpenBisection, error: UserError) -> None:
-        with opened.held:
+        with opened.resources:
             self._open.remove(opened)
             for number in opened.probes:
                 self._workers.cancel(number)
             opened.task.fail(error)
 
 
-def _cost_sharers(opened: _OpenBisection, gains: dict[_OpenBisection, ExpectedGain]) -> list[ExpectedGain]:
-    """Return the gains of the other bisections, which may need the same builds."""
+def _other_gains(opened: _OpenBisection, gains: dict[_OpenBisection, ExpectedGain]) -> list[ExpectedGain]:
+    """Return the expected gains of the other bisections, which may need the same builds."""
     return [gain for other, gain in gains.items() if other is not opened]

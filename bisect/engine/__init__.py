@@ -1,8 +1,8 @@
 """A bisection as a value: it takes what has happened and says what it needs next. It does nothing itself.
 
-`bisection` is the value, with its first states: a good end is looked for, the range is loaded, and its ends are
-measured. `runs` describes a run from wish to result, and judges with `trouble` what came back. `search` chooses the
-next run and tries perturbations. `culprit` looks closer at what was found. `range_search` is the search of one range
-with its evidence, and says which run is worth most. `answer` says what was found, as it is kept. `failures` tells one
-failure from another, and says what the runs of one target make it. Begin with `bisection`, then `search`.
+`bisection` is the value, with the states before a search: the good end, the range, the golden data, the two ends.
+`search` chooses the next runs and tries perturbations, and `culprit` tests what a named commit changes. `range_search`
+is the search of one range, and says which run is worth most. `runs` has the probes and all that is known. `failures`
+distinguishes failures, and `trouble` finds why runs cannot be judged. `answer` says what a state is, and draws the
+conclusion. `estimate` says what is still to run. Begin with `bisection`, then `search`.
 """

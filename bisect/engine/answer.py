@@ -1,16 +1,14 @@
 """The conclusion of a bisection, the states that lead to it, and how it is drawn.
 
-`Conclusion` is what the store keeps and reports print.
-
-A state is frozen. Its `advance` returns what it waits for, the next state, a range to search, or the end. A search may
-lie inside outer ranges: `EnclosingRanges` holds these and completes the conclusion of the inner one. `FinalState` is
-the last state. It adds what the pins of the stack say at both ends, and how often each end failed. The functions at the
-end write the conclusions that name no confirmed culprit.
+`Conclusion` is what the store keeps and reports print. A `BisectionState` is one stage of a bisection: its `advance`
+says what the stage waits for or what comes next. `EnclosingRanges` completes the conclusion of a range that lies inside
+others. `FinalState` is the last stage. The functions at the end draw the conclusions that name no confirmed culprit.
 """
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal, TypeAlias
 
@@ -30,7 +28,7 @@ from ..search.decision import EnvironmentMoved, NoCulprit, Undecided
 from ..search.graph import Floats
 from ..search.halving import OnlySkipped
 from ..search.posterior import Posterior
-from .failures import Reading, fails_otherwise
+from .failures import Reading, uncounted_failures
 from .range_search import Context, ExpectedGain, RangeSearch, early_failing_end
 from .runs import BisectionKnowledge, FinishedProbe, Needs, Note, ProbeLog, WantedProbe, failing_end
 from .trouble import changed_end_notice
@@ -39,26 +37,27 @@ Blame = Literal["submodule", "version", "superproject", "interaction", "either",
 
 
 class NamedCommit(Model):
-    """A commit that is named. `confidence` is the posterior probability that it made the change, after confirmation."""
+    """A commit that a conclusion names, as culprit or suspect."""
 
     repository: str
     commit: str
     parent: str | None
-    """Its first parent, which was run beside it."""
+    """Its first parent. The parent of a culprit was run too."""
     confidence: float | None
+    """The posterior probability that it made the change. None where it was not computed."""
     merge: bool
-    """Whether it has several parents. None of these fails by itself: what it merges interacts."""
+    """Whether it has several parents. As a culprit, it fails though no parent fails by itself."""
     version: str | None = None
     """The release that it stands for."""
     under: str | None = None
-    """The perturbation under which it was found. Under it the commit fails in every run."""
+    """The perturbation under which it was found. It makes the commit fail in every run."""
 
 
 class Counterfactual(Model):
     """Whether a pin that the culprit moves is to blame, by the 2 x 2 of the pin and the commit that holds it.
 
-    `repository` is the pinned repository of the stack. For another pin, it is the pin's own name. The blame for such a
-    pin is "version", because it has no history to search.
+    `repository` is the pinned repository of the stack, or the name of a pin that pins none of these. Such a pin has no
+    history to search, and its blame is "version".
     """
 
     pin: str
@@ -84,7 +83,7 @@ YardstickBlame = Literal["yardstick", "other change", "both together", "either",
 class YardstickTest(Model):
     """Whether the culprit's change of how its case measures is to blame.
 
-    The culprit is run as its parent measures, and the parent as the culprit measures.
+    `new_with_old` is the judgement of the culprit when it measures as its parent does, and `old_with_new` the reverse.
     """
 
     changes: tuple[str, ...]
@@ -102,16 +101,16 @@ class LayerCell(Model):
 
 
 class MovedLayers(Model):
-    """The layers that a commit moves at once, which are its own change and several pins, and their joint effect.
+    """The layers that a commit moves at once, and their joint effect.
 
-    `least` are the smallest sets of layers that made the difference when only they were new. If it is not `proven`,
-    some cells were not run, because they most likely cannot be built. These may show other sets.
+    `least` are the smallest sets of layers that make the difference when only they are new. They are `proven` if all
+    cells were run. A cell that most likely cannot be built is not run, and may show other sets.
     """
 
     layers: tuple[str, ...]
-    """The repository of the commit comes first and stands for its own change. What the pins hold follows."""
+    """The repository of the commit, which stands for its own change, and then what its moved pins hold."""
     cells: tuple[LayerCell, ...]
-    """The cells that were run, without the two ends: all old (the parent) and all new (the commit)."""
+    """The cells that were run. The two ends are left out: all old is the parent, and all new the commit."""
     least: tuple[tuple[str, ...], ...]
     proven: bool
 
@@ -119,7 +118,8 @@ class MovedLayers(Model):
 class NoCommit(Model):
     """The probabilities that no commit of the range is to blame.
 
-    chance: all commits fail at one rate. environment: something outside of the commits changed.
+    `chance` is the probability that all commits fail at one rate. `environment` is the probability that something
+    outside of the commits changed.
     """
 
     chance: float
@@ -136,48 +136,49 @@ class EndRate(Model):
 
 
 class Conclusion(Document):
-    """The answer of a bisection. `culprits` are confirmed. `suspects` are left if nothing could be confirmed."""
+    """The answer of a bisection."""
 
     schema_version: Literal[1] = 1
     outcome: BisectionOutcome
     message: str
-    """One line that says the answer."""
+    """The answer in one line."""
     culprits: tuple[NamedCommit, ...] = ()
+    """The confirmed commits."""
     through: NamedCommit | None = None
-    """The superproject's commit that brought the culprit in, where the culprit lies in a submodule."""
+    """The commit that moved a pin, where the culprit lies in the pinned repository."""
     lost: NamedCommit | None = None
-    """The fix that the culprit removed by moving a pin back, or to another line. If a fix was sought, it is the fault.
-    The commit that moves the pin is the culprit."""
+    """The fix that the culprit removed by moving a pin back, or to another line. It is a fault if a fix was sought."""
     suspects: tuple[NamedCommit, ...] = ()
+    """The commits that may be to blame, where none could be confirmed."""
     no_commit: NoCommit | None = None
-    """Set where the suspects have less than half together: it is not known whether a commit is to blame."""
+    """Set where the suspects have less than half of the probability together."""
     earlier_failures: tuple[str, ...] = ()
-    """Commits that failed before a later one passed: the range broke, was fixed, and broke again. Where a fix is
-    sought, these are commits that passed before a later one failed."""
+    """Commits that failed, though a later one passed before the culprit. If a fix was sought, they passed, though a
+    later one failed."""
     failures: tuple[str, ...] = ()
-    """The failures of the failing end, if failures were told apart. Other failures did not count as bad."""
+    """The failures of the failing end, if some runs failed in another way."""
     fail_otherwise: tuple[int, ...] = ()
-    """The numbers of the runs that failed in another way, or may have."""
+    """The numbers of the runs that failed in another way, or may have. They did not count as bad."""
     broken_places: tuple[str, ...] = ()
-    """The slots of machines whose runs ended alike, whatever commit ran there. Those runs count for nothing."""
+    """The slots whose runs all ended the same, whatever commit ran there. Their runs do not count."""
     counterfactuals: tuple[Counterfactual, ...] = ()
     layers: tuple[MovedLayers, ...] = ()
     """One entry for each commit that moves several pins at once, in place of counterfactuals."""
     yardstick: YardstickTest | None = None
     """Set where the culprit changes how its case measures."""
     diffs: tuple[CommitDiff, ...] = ()
-    """What the culprits change. A commit that git could not read has no entry, and stores of earlier versions
-    have none."""
+    """What the culprits change. A commit that git could not read has no entry. Stores of earlier versions have none."""
     rates: tuple[EndRate, ...] = ()
     pins: tuple[PinRecord, ...] = ()
     localization: Localization | None = None
-    """Says where in the culprit's build the failure begins. None where that was not requested, or there is no
-    culprit."""
+    """Where in the culprit's build the failure begins. None where that was not requested, or there is no culprit."""
+    caveats: tuple[str, ...] = ()
+    """What speaks against the answer, as the last report says it. The lists of bisections read it here."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntroducingPinMove:
-    """A culprit of an outer range. Its pin brought in what the inner range found."""
+class _PinMove(ABC):
+    """A culprit of an outer range that moves a pin. An inner range lies in the pinned repository."""
 
     named: NamedCommit
     counterfactuals: tuple[Counterfactual, ...]
@@ -185,32 +186,50 @@ class IntroducingPinMove:
     earlier_failures: tuple[str, ...]
 
     def outer_conclusion(self, inner: Conclusion) -> Conclusion:
-        """Return the conclusion of the outer range."""
-        return _add_tests(inner.model_copy(update={"through": inner.through or self.named}), self)
+        """Return the conclusion of the outer range from that of the inner one."""
+        conclusion = self._explain(inner)
+        return conclusion.model_copy(
+            update={
+                "counterfactuals": (*self.counterfactuals, *conclusion.counterfactuals),
+                "layers": (*self.layers, *conclusion.layers),
+                "earlier_failures": (*conclusion.earlier_failures, *self.earlier_failures),
+            }
+        )
+
+    @abstractmethod
+    def _explain(self, inner: Conclusion) -> Conclusion:
+        """Return the conclusion of the outer range, without what was tested there."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemovingPinMove:
-    """A culprit of an outer range. Its pin moved back, or to another line, and took away what the inner range found.
-    Nothing in the pinned repository did that."""
+class IntroducingPinMove(_PinMove):
+    """The pin brought in what the inner range found."""
 
-    named: NamedCommit
-    counterfactuals: tuple[Counterfactual, ...]
-    layers: tuple[MovedLayers, ...]
-    earlier_failures: tuple[str, ...]
+    @override
+    def _explain(self, inner: Conclusion) -> Conclusion:
+        return inner.model_copy(update={"through": inner.through or self.named})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovingPinMove(_PinMove):
+    """The pin moved back, or to another line, and so took away what the inner range found.
+
+    No commit of the pinned repository made the change.
+    """
+
     moved: MovedPin
     seeks: Seeks
-    diverged: bool
+    is_divergent: bool
 
-    def outer_conclusion(self, inner: Conclusion) -> Conclusion:
-        """Return the conclusion of the outer range."""
-        how = "to another line" if self.diverged else "back"
+    @override
+    def _explain(self, inner: Conclusion) -> Conclusion:
+        how = "to another line" if self.is_divergent else "back"
         what = "fix" if self.seeks is Seeks.REGRESSION else "fault"
         moved = self.moved
         move = f"by moving {moved.held_name} {how}, {moved.move}"
         lost = next(iter(inner.culprits), None)
         which = f"the {what} {lost.repository} {lost.commit}" if lost else f"a {what} that could not be named"
-        conclusion = Conclusion(
+        return Conclusion(
             outcome=BisectionOutcome.CULPRIT,
             message=f"{describe_change(self.named, self.seeks)} {move}, which takes away {which}",
             culprits=(self.named,),
@@ -218,18 +237,6 @@ class RemovingPinMove:
             counterfactuals=inner.counterfactuals,
             layers=inner.layers,
         )
-        return _add_tests(conclusion, self)
-
-
-def _add_tests(conclusion: Conclusion, outer: IntroducingPinMove | RemovingPinMove) -> Conclusion:
-    """Return the conclusion with the pins that were tested in the outer range, and its earlier failures."""
-    return conclusion.model_copy(
-        update={
-            "counterfactuals": (*outer.counterfactuals, *conclusion.counterfactuals),
-            "layers": (*outer.layers, *conclusion.layers),
-            "earlier_failures": (*conclusion.earlier_failures, *outer.earlier_failures),
-        }
-    )
 
 
 OuterRange: TypeAlias = IntroducingPinMove | RemovingPinMove
@@ -237,50 +244,57 @@ OuterRange: TypeAlias = IntroducingPinMove | RemovingPinMove
 
 @dataclass(frozen=True, kw_only=True)
 class EnclosingRanges:
-    """The ends of the whole bisection, and the ranges around the one that is searched, the innermost first."""
+    """What lies around the range that is searched: the ends of the whole bisection, and its outer ranges."""
 
     good: Target
     bad: Target
-    outer: tuple[OuterRange, ...] = field(default=())
+    outer: tuple[OuterRange, ...] = ()
+    """The innermost comes first."""
 
     def add_outer(self, outer: OuterRange) -> "EnclosingRanges":
-        """Return what encloses a range that lies inside the searched one."""
+        """Return the enclosing ranges of a range that lies inside the searched one."""
         return EnclosingRanges(good=self.good, bad=self.bad, outer=(outer, *self.outer))
 
     def complete(self, inner: Conclusion) -> Conclusion:
-        """Return the conclusion of the whole bisection, without how often its ends failed and without its pins."""
+        """Return the conclusion of the whole bisection, from that of the innermost range.
+
+        Its `rates` and `pins` are not set yet.
+        """
         for outer in self.outer:
             inner = outer.outer_conclusion(inner)
         return inner
 
 
 def describe_change(named: NamedCommit, seeks: Seeks) -> str:
-    """Return a sentence that says what the named commit did."""
+    """Return the sentence that the commit introduced the failure, or fixed it."""
     verb = "introduced" if seeks is Seeks.REGRESSION else "fixed"
     return f"{named.repository} {named.version or named.commit} {verb} it"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfirmedCulprit:
-    """A candidate of a range that was confirmed. node: the candidate. tested: the pin that it moves. layers: the pins,
-    where it moves several."""
+    """A candidate that was confirmed, and what was tested of its pins so far."""
 
     search: RangeSearch
     enclosing: EnclosingRanges
     node: int
+    """The candidate."""
     named: NamedCommit
+    """The candidate as it is reported."""
     earlier_failures: tuple[str, ...]
-    tested: tuple[Counterfactual, ...] = field(default=())
-    layers: tuple[MovedLayers, ...] = field(default=())
+    pin_tests: tuple[Counterfactual, ...] = ()
+    """The test of its pin, where it moves one."""
+    layers: tuple[MovedLayers, ...] = ()
+    """The test of its pins, where it moves several."""
 
 
 def named_commit(loaded: LoadedRange, node: int, confidence: float | None) -> NamedCommit:
     """Return a candidate as it is reported."""
-    return report_commit(loaded, loaded.collapsed.nodes[node].commit, confidence)
+    return report_commit(loaded, loaded.commit_range.nodes[node].commit, confidence)
 
 
 def report_commit(loaded: LoadedRange, commit: Commit, confidence: float | None) -> NamedCommit:
-    """Return a commit of the range as it is reported. It need not be a candidate."""
+    """Return any commit of the range as it is reported."""
     return NamedCommit(
         repository=loaded.range.repository,
         commit=commit.sha,
@@ -292,18 +306,20 @@ def report_commit(loaded: LoadedRange, commit: Commit, confidence: float | None)
 
 
 class BisectionState(ABC):
-    """A stage of a bisection. It is frozen: what it needs follows from what is known and from the circumstances."""
+    """A stage of a bisection. It is frozen: what it needs follows from what is known and from the context."""
 
     @abstractmethod
     def advance(self, known: BisectionKnowledge, context: Context) -> "Advance":
-        """Return what is needed now, or what comes next.
+        """Return what the stage waits for, or what comes next.
 
-        Raises `EndsError` where the ends do not differ, `UserError` where an end cannot be judged.
+        Raises `EndsError` where the ends do not differ, and `UserError` where an end cannot be judged.
         """
 
     def expected_gain(self, known: BisectionKnowledge, context: Context) -> ExpectedGain | None:
-        """Return what a further probe promises, for a state that can wait while other bisections promise more. A state
-        that goes on at once returns None."""
+        """Return the gain of a further probe, by which other bisections may go first.
+
+        Return None where the bisection goes on at once.
+        """
         return None
 
     @property
@@ -312,7 +328,7 @@ class BisectionState(ABC):
         return None
 
     def failing_end(self, known: BisectionKnowledge) -> Target | None:
-        """Return the end whose failures show how large the searched error is. Return None before it was measured."""
+        """Return the end that shows the searched failure. Return None before it was measured."""
         return None if self.search is None else self.search.failing_target
 
 
@@ -366,7 +382,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Enter:
-    """The search of a range begins. The range is the bisection's own once its ends are measured, or one inside it."""
+    """The search of a range begins, once its ends are measured."""
 
     search: RangeSearch
     enclosing: EnclosingRanges
@@ -385,7 +401,7 @@ Advance: TypeAlias = Wait | Move | Enter | Finish
 
 
 def await_probe(known: BisectionKnowledge, wanted: WantedProbe) -> Wait:
-    """Wait for one more probe of a target. The probe is started unless one of the target is running."""
+    """Return a wait for one more probe of a target. It starts the probe unless one of this content is running."""
     running = known.log.is_running(wanted.target.content)
     return Wait(Needs() if running else Needs(start=(wanted,)))
 
@@ -398,39 +414,37 @@ def load_all(known: BisectionKnowledge, *questions: HistoryQuestion) -> Wait | N
 
 @dataclass(frozen=True)
 class FinalState(RangeState):
-    """The last state: the innermost range, which this state holds, has its answer."""
+    """The last state: the innermost range has its answer."""
 
     inner: Conclusion
+    """The conclusion of the innermost range."""
     enclosing: EnclosingRanges
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
-        asked = AskPins(good=self.enclosing.good, bad=self.enclosing.bad)
-        if wait := load_all(known, asked):
+        question = AskPins(good=self.enclosing.good, bad=self.enclosing.bad)
+        if wait := load_all(known, question):
             return wait
-        conclusion = self.enclosing.complete(self.inner)
-        return Finish(
-            conclusion.model_copy(
-                update={
-                    "rates": (
-                        _rate(known.log, "good", self.enclosing.good),
-                        _rate(known.log, "bad", self.enclosing.bad),
-                    ),
-                    "pins": known.answer(asked),
-                    **self._failures(known),
-                }
-            )
+        rates = (
+            _rate(known.log, "good", self.enclosing.good),
+            _rate(known.log, "bad", self.enclosing.bad),
         )
+        conclusion = self.enclosing.complete(self.inner).model_copy(
+            update={"rates": rates, "pins": known.answer(question)}
+        )
+        return Finish(self._add_failures(conclusion, known))
 
-    def _failures(self, known: BisectionKnowledge) -> dict[str, object]:
-        """Return how the failing end fails, and which runs failed in another way. Return nothing where no run did."""
+    def _add_failures(self, conclusion: Conclusion, known: BisectionKnowledge) -> Conclusion:
+        """Return the conclusion with the runs that failed in another way, and how the failing end fails."""
         search = self.range_search
-        otherwise = fails_otherwise(known.log, search.reading)
-        if not otherwise:
-            return {}
+        other = uncounted_failures(known.log, search.reading)
+        if not other:
+            return conclusion
         end = failing_end(search.loaded).content
         shown = {probe.signature for probe in known.log.probes_for(end) if probe.judgement is Judgement.BAD}
-        return {"failures": tuple(sorted(filter(None, shown))), "fail_otherwise": otherwise}
+        return conclusion.model_copy(
+            update={"failures": tuple(sorted(filter(None, shown))), "fail_otherwise": other}
+        )
 
 
 def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate:
@@ -445,13 +459,12 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
 
 _SHORT = 12
 """Messages show this many digits of a commit's id. They are unique in any real repository."""
-_MANY_ALIKE = 20
-"""A message that names no commit mentions a row of equal outcomes from this length on. A shorter row is nothing
-unusual."""
+_LONG_ROW = 20
+"""A message that names no commit mentions a row of this many equal outcomes or more. A shorter row is not unusual."""
 
 _TEST_ADVICE = "; --cherry-pick, --overlay and --adapt make commits testable"
 _LIKELY_SHARE = 0.5
-"""The answer says how likely no commit is to blame where the suspects together have less than this probability."""
+"""Where the suspects have less probability together, the answer says how likely no commit is to blame."""
 _WHY = {
     "nothing tells": "no further run tells them apart for what it costs",
     "bound": "as many runs were made as the search may take",
@@ -465,10 +478,13 @@ def conclusion_without_culprit(
     *,
     posterior: Posterior,
     log: ProbeLog,
-    wall: str = "",
+    advice: str | None = None,
 ) -> Conclusion:
-    """Return the conclusion that names no culprit. `wall` says why suspects cannot be tested."""
-    lately = _recent_runs_phrase(posterior.observations, log)
+    """Return the conclusion that names no culprit.
+
+    `advice` says why suspects cannot be tested, and how they can be. It is None where that is unknown.
+    """
+    recently = _recent_runs_phrase(posterior.observations, log)
     repository = loaded.range.repository
     what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
     chances = posterior.belief.commits
@@ -477,22 +493,13 @@ def conclusion_without_culprit(
     match decision:
         case EnvironmentMoved():
             outcome = BisectionOutcome.NO_CULPRIT
-            message = "the environment moved while it was searched: no commit explains the runs" + lately
+            message = "the environment moved while it was searched: no commit explains the runs" + recently
         case NoCulprit():
             outcome = BisectionOutcome.NO_CULPRIT
-            message = f"no commit of {repository} in the range explains the runs{lately}"
+            message = f"no commit of {repository} in the range explains the runs{recently}"
         case OnlySkipped(candidates=suspects):
             outcome = BisectionOutcome.ONLY_SKIPPED
-            left_out = sum(loaded.candidates[node] in loaded.range.skip for node in suspects)
-            why = f"; --skip leaves out {left_out} of them" if left_out and not wall else wall or _TEST_ADVICE
-            named_ends = [loaded.candidates[node][:_SHORT] for node in (suspects[0], suspects[-1])]
-            among = (
-                f"{_suspects_phrase(loaded, suspects)}, {' to '.join(named_ends)}, whose runs do not tell "
-                "them apart"
-            )
-            if len(suspects) == 1:
-                among = f"{_suspects_phrase(loaded, suspects)}, which could not be tested"
-            message = f"the {what} is {among}{why}"
+            message = f"the {what} is {_untestable_phrase(loaded, suspects, advice)}"
         case Undecided(suspects=suspects, why=why):
             outcome = BisectionOutcome.SUSPECT
             no_commit = _no_commit(posterior.belief, suspects)
@@ -501,7 +508,7 @@ def conclusion_without_culprit(
             if no_commit is not None:
                 share = percent(float(chances[[*suspects]].sum()))
                 probably = f"{_no_commit_phrase(no_commit, repository)}, with {share} it is {among}"
-            message = f"{probably}: {_WHY[why]}{lately}"
+            message = f"{probably}: {_WHY[why]}{recently}"
     named = tuple(named_commit(loaded, node, float(chances[node])) for node in suspects)
     suspected = {each.commit for each in named}
     return Conclusion(
@@ -513,22 +520,35 @@ def conclusion_without_culprit(
     )
 
 
+def _untestable_phrase(loaded: LoadedRange, suspects: Sequence[int], advice: str | None) -> str:
+    """Return a phrase for suspects that could not be tested, with advice."""
+    left_out = sum(loaded.candidates[node] in loaded.range.skip for node in suspects)
+    why = _TEST_ADVICE if advice is None else advice
+    if left_out and not advice:
+        why = f"; --skip leaves out {left_out} of them"
+    phrase = _suspects_phrase(loaded, suspects)
+    if len(suspects) == 1:
+        return f"{phrase}, which could not be tested{why}"
+    first, last = (loaded.candidates[node][:_SHORT] for node in (suspects[0], suspects[-1]))
+    return f"{phrase}, {first} to {last}, whose runs do not tell them apart{why}"
+
+
 def _suspects_phrase(loaded: LoadedRange, suspects: Sequence[int]) -> str:
-    """Return a phrase that says among which commits the culprit is."""
+    """Return a phrase for the commits among which the culprit is."""
     if len(suspects) == 1:
         return f"{loaded.range.repository} {loaded.candidates[suspects[0]][:_SHORT]}"
     return f"one of {plural(len(suspects), 'commit')} of {loaded.range.repository}"
 
 
 def _no_commit(belief: Belief, suspects: Sequence[int]) -> NoCommit | None:
-    """Return how probable it is that no commit is to blame. Return None where the suspects have at least half."""
+    """Return the probabilities that no commit is to blame. Return None where the suspects have at least half."""
     if float(belief.commits[[*suspects]].sum()) >= _LIKELY_SHARE:
         return None
     return NoCommit(chance=belief.no_culprit, environment=belief.environment)
 
 
 def _no_commit_phrase(no_commit: NoCommit, repository: str) -> str:
-    """Return the phrase for suspects that have less than half together."""
+    """Return the phrase that possibly no commit is to blame."""
     return (
         f"it is not known whether a commit is to blame at all: with {percent(no_commit.chance)} none of {repository} "
         f"is, with {percent(no_commit.environment)} the environment moved"
@@ -546,7 +566,8 @@ def mix_readings(
 ) -> Conclusion:
     """Return a conclusion without a culprit, with the chances of its suspects over all readings of the failures.
 
-    unsure: a run whose failure may be the end's or another one. at_end: a run of the failing end.
+    `beliefs` is the belief in each candidate by reading, of shape [n]. `shares` is the probability of each reading.
+    `unsure` is a run that may show another failure. `at_end` is a run of the failing end.
     """
     chances = np.sum([shares[reading] * commits for reading, commits in beliefs.items()], axis=0)
     suspects = {
@@ -557,43 +578,42 @@ def mix_readings(
     likeliest = int(np.argmax(beliefs[Reading.ANY]))
     named = sorted(suspects | {likeliest})
     message = (
-        f"{conclusion.message}; run {unsure.number} may show another failure ({unsure.signature}): with "
-        f"{percent(shares[Reading.ANY])} it is the end's, and then {loaded.candidates[likeliest][:_SHORT]} is likeliest"
+        f"{conclusion.message}; if run {unsure.number} ({unsure.signature}) shows the same failure "
+        f"({percent(shares[Reading.ANY])}), it is {loaded.candidates[likeliest][:_SHORT]}"
     )
     if at_end is not None and at_end.symptoms is not None and unsure.symptoms is not None:
-        asked = distinguishing_condition(at_end.symptoms, but_not=unsure.symptoms)
-        message += "" if asked is None else f"; if it is another, ask with --bad-when '{asked}'"
+        condition = distinguishing_condition(at_end.symptoms, but_not=unsure.symptoms)
+        message += "" if condition is None else f"; if not, ask with --bad-when {shlex.quote(condition)}"
     return conclusion.model_copy(
         update={
-            "message": message,
+            "message": f"{message}; see docs/how-to/two-failures.md",
             "suspects": tuple(named_commit(loaded, node, float(chances[node])) for node in named),
         }
     )
 
 
 def _recent_runs_phrase(observations: Sequence[Observation], log: ProbeLog) -> str:
-    """Return a phrase about the last runs, where many of them had one outcome: what was seen before may not show any
-    more.
+    """Return a phrase about the last runs, where many of them had one outcome. Return an empty text elsewhere.
 
-    Where they failed, the phrase quotes the last line that the newest run printed. It may tell what became of the
-    environment.
+    A sudden row of equal outcomes may mean that the environment changed. Where the runs failed, the phrase quotes the
+    last line of the newest one.
     """
     judged = [seen for seen in observations if seen.outcome is not Outcome.SKIP]
-    alike = [*takewhile(lambda seen: seen.outcome is judged[-1].outcome, reversed(judged))]
-    if len(alike) < _MANY_ALIKE or len(alike) == len(judged):
+    row = [*takewhile(lambda seen: seen.outcome is judged[-1].outcome, reversed(judged))]
+    if len(row) < _LONG_ROW or len(row) == len(judged):
         return ""
-    of = plural(len({seen.commit for seen in alike}), "commit")
+    commits = plural(len({seen.commit for seen in row}), "commit")
     newest = next(probe for probe in reversed(log.ended) if probe.judgement is not Judgement.SKIP)
     if newest.judgement is Judgement.GOOD:
-        return f"; the last {len(alike)} runs all passed, of {of}"
+        return f"; the last {len(row)} runs all passed, of {commits}"
     said = f'; the newest one says "{newest.evidence[-1]}"' if newest.evidence else ""
-    return f"; the last {len(alike)} runs all failed, of {of}{said}"
+    return f"; the last {len(row)} runs all failed, of {commits}{said}"
 
 
 def budget_conclusion(
     loaded: LoadedRange, posterior: Posterior, *, confidence: float, why: str
 ) -> Conclusion:
-    """Return what is known where no probe may start any more.
+    """Return the conclusion where no probe may start any more. `why` says so.
 
     The suspects are the fewest candidates that hold the culprit with the requested confidence.
     """
@@ -606,7 +626,7 @@ def budget_conclusion(
     left = len(suspects) if certain is None else int(certain.suspects.sum())
     message = f"{plural(left, 'commit')} of {loaded.range.repository} {'is' if left == 1 else 'are'} left"
     if left < len(suspects):
-        message += f" if no run was by chance, {len(suspects)} hold the change with {confidence:.0%}"
+        message += f" if no run was by chance, {len(suspects)} hold the change with {percent(confidence)}"
     if (no_commit := _no_commit(posterior.belief, credible.tolist())) is not None:
         message += f"; {_no_commit_phrase(no_commit, loaded.range.repository)}"
     return Conclusion(

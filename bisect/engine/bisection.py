@@ -2,11 +2,10 @@
 
 `Bisection` is a value. It takes one event after another, and `next` moves through the states until one waits or ends.
 
-The first states follow it. `GoodEndSearch` looks for a good end that nobody named: it goes back from the bad end along
-first parents, 1, 2, 4, ... commits at a time, until the case passes. `RangeOpening` reads the commits, and `StartWait`
-lets other bisections go first. `DataFreeze` freezes the golden data that all probes share: those that were named, or
-those that the good end made. `EndMeasurement` runs both ends until each has once shown what it stands for. More runs
-of an end are the search's choice, as of any commit."""
+`GoodEndSearch` looks for a good end where nobody named one. `RangeOpening` reads the commits, and `StartWait` lets
+other bisections go first. `DataFreeze` freezes the golden data that all probes share. `EndMeasurement` runs both ends
+until each has once shown what it stands for.
+"""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from ..history.questions import (
 )
 from ..history.range import Target
 from ..search.belief import Observation, Outcome
-from ..search.decision import worth_waiting
+from ..search.decision import is_worth_waiting
 from ..search.graph import CommitGraph
 from ..search.halving import GallopTo, NothingPasses, Passes, gallop
 from ..search.hypotheses import GOOD_END
@@ -51,12 +50,13 @@ from .failures import (
     ErrorScale,
     end_failure,
     end_may_be_disturbed,
-    judge_failures,
+    judge_by_likeness,
     judge_target,
     judged_runs,
     never_shown_error,
     require_judged,
     require_pass,
+    require_test,
 )
 from .range_search import Context, ExpectedGain, RangeSearch
 from .runs import (
@@ -120,30 +120,28 @@ BisectionEvent: TypeAlias = ProbeStarted | ProbeFinished | ProbesCancelled | Que
 
 @dataclass(frozen=True, kw_only=True)
 class Bisection:
-    """A bisection, as far as it has come. `start` makes the first one. Each event, and each call of `next`, makes
-    another."""
+    """A bisection at one moment. Each event, and each call of `next`, makes another one."""
 
     known: BisectionKnowledge
     state: BisectionState
     broken: frozenset[str] = frozenset()
-    """The places whose runs end alike, whatever commit runs there."""
-    announced: frozenset[str] = frozenset()
-    """The broken places that a notice has named. Later runs may have acquitted some of them since."""
+    """The places whose runs all end the same, whatever commit runs there."""
+    announced_places: frozenset[str] = frozenset()
+    """The broken places that a notice has named. By later runs, some of them may no longer count as broken."""
 
     @classmethod
     def start(
         cls, question: BisectionQuestion, *, log: ProbeLog | None = None, frozen: bool = False
     ) -> "Bisection":
-        """Return a new bisection, or one that goes on. `log` holds its finished probes, and `frozen` says whether its
-        data are frozen."""
+        """Return a bisection with the finished probes of `log`. `frozen` says that its data are frozen."""
         known = BisectionKnowledge(question=question, log=log or ProbeLog(), frozen=frozen)
         state = GoodEndSearch() if question.gallop else RangeOpening()
         return cls(known=known, state=state)
 
-    def apply_event(self, happened: BisectionEvent) -> "Bisection":
-        """Return the bisection that knows of this event too."""
+    def apply_event(self, event: BisectionEvent) -> "Bisection":
+        """Return the bisection after an event."""
         known = self.known
-        match happened:
+        match event:
             case ProbeStarted(probe=probe):
                 known = replace(known, log=known.log.with_started(probe))
             case ProbeFinished(probe=finished):
@@ -158,51 +156,54 @@ class Bisection:
 
     @cached_property
     def _judged_knowledge(self) -> BisectionKnowledge:
-        """Return what is known, with a command's failures judged by those of its failing end."""
-        return judge_failures(self.known)
+        """Return what is known, with each failure of a command judged by its likeness to the failing end's."""
+        return judge_by_likeness(self.known)
 
     def next(self, context: Context) -> "tuple[Bisection, Needs | Conclusion]":
         """Return what is needed now, or the conclusion, with the bisection in the state that says so.
 
-        Raises `EndsError` where the ends do not differ, `UserError` where an end cannot be judged.
+        Raises `EndsError` where the ends do not differ, and `UserError` where an end cannot be judged.
         """
-        state, notes, known = self.state, tuple[Note, ...](), self._judged_knowledge
+        state, notes = self.state, tuple[Note, ...]()
         while True:
-            advance = state.advance(known, context)
-            if isinstance(advance, Move):
-                state, notes = advance.state, (*notes, *advance.notes)
-                continue
-            if isinstance(advance, Enter):
-                state, notes = CulpritSearch(advance.search, advance.enclosing), (*notes, *advance.notes)
-                continue
-            if isinstance(advance, Finish):
-                places = tuple(sorted(self.broken))
-                return replace(self, state=state), advance.conclusion.model_copy(
-                    update={"broken_places": places}
-                )
-            broken = self._broken_places(state, context)
-            told = tuple(
-                _broken_place_notice(self.known.log, place) for place in sorted(broken - self.announced)
-            )
-            here = replace(self, state=state, broken=broken, announced=self.announced | broken)
-            start = tuple(replace(wanted, avoid=wanted.avoid | broken) for wanted in advance.needs.start)
-            return here, replace(advance.needs, start=start, notes=(*notes, *told, *advance.needs.notes))
+            match state.advance(self._judged_knowledge, context):
+                case Move(state=state, notes=more):
+                    notes += more
+                case Enter(search=search, enclosing=enclosing, notes=more):
+                    state, notes = CulpritSearch(search, enclosing), notes + more
+                case Finish(conclusion=conclusion):
+                    places = tuple(sorted(self.broken))
+                    return replace(self, state=state), conclusion.model_copy(update={"broken_places": places})
+                case Wait(needs=needs):
+                    return self._wait(state, needs, notes, context)
+
+    def _wait(
+        self, state: BisectionState, needs: Needs, notes: tuple[Note, ...], context: Context
+    ) -> "tuple[Bisection, Needs]":
+        """Return the bisection in a state that waits, with needs that avoid broken places."""
+        broken = self._broken_places(state, context)
+        notices = [
+            _broken_place_notice(self.known.log, place) for place in sorted(broken - self.announced_places)
+        ]
+        start = tuple(replace(wanted, avoid=wanted.avoid | broken) for wanted in needs.start)
+        return (
+            replace(self, state=state, broken=broken, announced_places=self.announced_places | broken),
+            replace(needs, start=start, notes=(*notes, *notices, *needs.notes)),
+        )
 
     def _broken_places(self, state: BisectionState, context: Context) -> frozenset[str]:
-        """Return the places whose runs end alike, whatever commit runs there."""
         return state.search.posterior(self._judged_knowledge, context).broken if state.search else self.broken
 
     def expected_gain(self, context: Context) -> ExpectedGain | None:
-        """Return what a further probe promises. Return None where the bisection goes on at once, whatever others
-        promise."""
+        """Return the gain of a further probe. Return None where the bisection goes on at once, before all others."""
         return self.state.expected_gain(self._judged_knowledge, context)
 
     def conclude_on_budget(self, why: str, context: Context) -> Conclusion:
-        """Return the conclusion from what is known, where no probe may start any more."""
+        """Return the conclusion where no probe may start any more. `why` says so."""
         search, known = self.state.search, self._judged_knowledge
         if search is None:
             return Conclusion(outcome=BisectionOutcome.BUDGET, message=why)
-        if search.unperturbed is not None:
+        if search.unperturbed_search is not None:
             search = unperturbed_search(search, search.posterior(known, context))
         posterior = search.posterior(known, context)
         return budget_conclusion(search.loaded, posterior, confidence=search.confidence, why=why)
@@ -213,13 +214,13 @@ class Bisection:
         Return None before the end was seen to fail, or where its failure does not decide.
         """
         end = self.state.failing_end(self.known)
-        if end is None or not self.known.question.by_likeness:
+        if end is None or not self.known.question.compares_failures:
             return None
         failure = end_failure(self.known.log, end.content)
         return None if failure is None else (failure, end.content)
 
     def _failures_of(self, end: Target) -> list[FinishedProbe]:
-        """Return the failures of an end from the runs that measured it as an end, perturbed or not."""
+        """Return the failures of an end in its runs as an end, perturbed or not."""
         return [
             probe
             for probe in self.known.log.probes_for(end.content)
@@ -227,8 +228,7 @@ class Bisection:
         ]
 
     def error_scale(self) -> tuple[ErrorScale, str] | None:
-        """Return the size of the failing end's errors, and that end's content. The size tells other failures from the
-        end's.
+        """Return the size of the failing end's errors, and that end's content.
 
         Return None before the end was measured, or where errors have no size.
         """
@@ -257,35 +257,39 @@ _OUTCOMES: Mapping[Judgement, Outcome] = {
 
 @dataclass(frozen=True)
 class GoodEndSearch(BisectionState):
-    """Nobody named a good end. It is looked for along the first parents of the bad one."""
+    """A good end that nobody named is looked for along the first parents of the bad end.
+
+    The 1st, 2nd, 4th, ... of them is run, until one passes.
+    """
 
     @override
     def failing_end(self, known: BisectionKnowledge) -> Target | None:
-        asked = self._target_question(known, known.question.range.new)
-        bad = known.answer(asked) if known.has_answer(asked) else None
+        question = self._target_question(known, known.question.range.new)
+        bad = known.answer(question) if known.has_answer(question) else None
         return bad if bad is not None and known.log.tally(bad.content)[Judgement.BAD] else None
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
-        question = known.question
-        line_asked = AskFirstParents(repository=question.range.repository, commit=question.range.new)
-        bad_asked = self._target_question(known, question.range.new)
-        if wait := load_all(known, line_asked, bad_asked):
+        search_range = known.question.range
+        line_question = AskFirstParents(repository=search_range.repository, commit=search_range.new)
+        bad_question = self._target_question(known, search_range.new)
+        if wait := load_all(known, line_question, bad_question):
             return wait
         if wait := await_frozen_data(known, None, ordinal=1):
             return wait
-        bad = known.answer(bad_asked)
+        bad = known.answer(bad_question)
         if bad is None:
             raise EndsError(
-                f"bad {question.range.new[:12]}: expected a commit that can be built, found one that pins nothing"
+                f"bad {search_range.new[:12]}: expected a commit that can be built, found one that pins nothing"
             )
+        require_test(known.log.probes_for(bad.content), "bad", bad)
         if not known.log.tally(bad.content)[Judgement.BAD]:
             _require_worth_waiting(known, bad)
             return self._run(known, bad)
-        return self._gallop(known, known.answer(line_asked), bad)
+        return self._gallop(known, known.answer(line_question), bad)
 
     def _gallop(self, known: BisectionKnowledge, line: FirstParents, bad: Target) -> Advance:
-        """Test one commit after another, as far as their outcomes are known."""
+        """Go back from one commit to the next, as far as their outcomes are known."""
         outcomes: dict[int, Outcome] = {}
         while True:
             step = gallop(len(line.commits), outcomes)
@@ -301,20 +305,15 @@ class GoodEndSearch(BisectionState):
                     outcomes[place] = outcome
 
     def _test(self, known: BisectionKnowledge, commit: str, bad: Target) -> Outcome | Wait:
-        """Return the outcome of a commit, or what has to happen before it is known."""
-        asked = self._target_question(known, commit)
-        if wait := load_all(known, asked):
+        """Return the outcome of a commit, or a wait until it is known."""
+        question = self._target_question(known, commit)
+        if wait := load_all(known, question):
             return wait
-        target = known.answer(asked)
+        target = known.answer(question)
         if target is None:
             return Outcome.SKIP
-        tally = known.log.tally(target.content)
-        if not tally:
-            return self._run(known, target)
-        if not tally[Judgement.GOOD]:
-            judgement = judge_target(known.log, target)
-            return self._run(known, target) if judgement is None else _OUTCOMES[judgement]
-        if wait := await_frozen_data(known, target, ordinal=1):
+        passes = known.log.tally(target.content)[Judgement.GOOD] > 0
+        if passes and (wait := await_frozen_data(known, target, ordinal=1)):
             text = f"the data are frozen as {commit[:12]} had them; the runs before its own made data of their own"
             return Wait(Needs(start=wait.needs.start, freeze=wait.needs.freeze, notes=(Notice(text),)))
         # Where the failure is flaky, one pass proves nothing.
@@ -327,20 +326,20 @@ class GoodEndSearch(BisectionState):
         return await_probe(known, wanted)
 
     def _target_question(self, known: BisectionKnowledge, commit: str) -> AskTarget:
-        where = known.question.range
-        return AskTarget(repository=where.repository, commit=commit, held=where.held)
+        search_range = known.question.range
+        return AskTarget(repository=search_range.repository, commit=commit, held=search_range.held)
 
 
 def _require_worth_waiting(known: BisectionKnowledge, bad: Target) -> None:
-    """Raise `EndsError` where one more run of a bad end that never failed is not worth it.
+    """Raise `EndsError` where one more run is not worth it of a bad end that never failed.
 
-    The posterior of a range that holds only this commit decides.
+    The posterior of a range that holds only this commit decides. Raises `UserError` where the end cannot be judged.
     """
-    require_judged(known.log.probes_for(bad.content), bad, by_command=known.question.by_command)
+    require_judged(known.log.probes_for(bad.content), bad, by_command=known.question.has_command)
     probes = judged_runs(known.log, bad)
     passes = [Observation(GOOD_END, Outcome.GOOD), *[Observation(0, Outcome.GOOD)] * len(probes)]
     posterior = Posterior.start(CommitGraph([[]]), known.question.rates, observations=passes)
-    if probes and not worth_waiting(posterior, bad=True, for_failure=True):
+    if probes and not is_worth_waiting(posterior, bad=True, for_failure=True):
         raise never_shown_error(bad, Judgement.BAD, len(probes))
 
 
@@ -370,13 +369,13 @@ def _no_pass_message(line: FirstParents) -> str:
 
 
 _SWAPPED_END_RUNS = 2
-"""Ends are taken for swapped after this many runs of each showed the opposite. After one run of each, 4 % of ranges
-whose rates are 0.2 and 0.8 would be taken for swapped."""
+"""Ends count as swapped after this many runs of each showed the opposite. After one run of each, chance would swap 4 %
+of ranges whose rates are 0.2 and 0.8."""
 _DISTURBED_END_RUNS = 2
-"""A disturbed end gets this many judged runs: it may not have got as far as its check. A disturbance that is flaky
-shows once in most searches, and twice in few."""
+"""A failing end gets this many judged runs where it may not have got as far as its check. A flaky disturbance seldom
+shows twice."""
 _MAX_RUNS_IN_ONE_PLACE = 8
-"""After this many runs of an end in one place, no other place is requested any more: there is none."""
+"""After this many runs of an end in one place, there is no other place, and none is requested any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,18 +383,20 @@ class RangeOpening(BisectionState):
     """The commits between the ends are read."""
 
     good: str | None = None
-    """The good end, where the bisection had to look for it."""
+    """The good end that the bisection found. None where the question names one."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
-        where = known.question.range if self.good is None else replace(known.question.range, old=self.good)
-        asked = AskRange(ordinal=1, range=where)
-        if wait := load_all(known, asked):
+        search_range = (
+            known.question.range if self.good is None else replace(known.question.range, old=self.good)
+        )
+        question = AskRange(ordinal=1, range=search_range)
+        if wait := load_all(known, question):
             return wait
-        loaded = known.answer(asked)
+        loaded = known.answer(question)
         if loaded is None:
             raise EndsError(
-                f"{where.old[:12]}..{where.new[:12]}: expected a commit that can change the result, "
+                f"{search_range.old[:12]}..{search_range.new[:12]}: expected a commit that can change the result, "
                 "found only changes in ignored paths (repositories.*.ignore in the stack file), or none of --path"
             )
         search = RangeSearch(
@@ -410,7 +411,7 @@ class RangeOpening(BisectionState):
 
 @dataclass(frozen=True)
 class StartWait(UnmeasuredRangeState):
-    """Other bisections whose probes promise more go first."""
+    """The bisection waits here while the probes of others have a higher expected gain."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
@@ -419,15 +420,15 @@ class StartWait(UnmeasuredRangeState):
     @override
     def expected_gain(self, known: BisectionKnowledge, context: Context) -> ExpectedGain:
         loaded = self.range_search.loaded
-        runs = [len(known.log.probes_for(end.content)) for end in (old_end(loaded), new_end(loaded))]
-        missing = runs.count(0)
+        ends = (old_end(loaded), new_end(loaded))
+        missing = sum(not known.log.probes_for(end.content) for end in ends)
         posterior = self.range_search.posterior(known, context)
         return self.range_search.expected_gain(posterior, known, context, before=missing)
 
 
 @dataclass(frozen=True)
 class DataFreeze(UnmeasuredRangeState):
-    """The golden data are frozen. Where none were named, the good end makes them first."""
+    """The golden data are frozen: those that the user named, or those that the good end makes."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
@@ -438,10 +439,10 @@ class DataFreeze(UnmeasuredRangeState):
 
 
 def await_frozen_data(known: BisectionKnowledge, good: Target | None, *, ordinal: int) -> Wait | None:
-    """Wait until the data are frozen. Return None once they are, and where there are none.
+    """Return a wait until the data are frozen. Return None once they are, and where there are none.
 
-    Return None too where a good end that is not known yet has to make them. Raises `UserError` where the good end does
-    not make any.
+    Return None also where the good end has to make them and is not known yet. Raises `UserError` where the good end
+    does not pass.
     """
     source = known.question.golden
     if known.frozen or source == "none":
@@ -452,7 +453,7 @@ def await_frozen_data(known: BisectionKnowledge, good: Target | None, *, ordinal
         return None
     if known.log.is_running(good.content):
         return Wait(Needs())
-    require_pass(known.log.probes_for(good.content), good, by_command=known.question.by_command)
+    require_pass(known.log.probes_for(good.content), good, by_command=known.question.has_command)
     probes = judged_runs(known.log, good)
     if not probes:
         saving = WantedProbe(target=good, phase=Phase.ENDPOINT, range=ordinal, save_golden=True)
@@ -462,13 +463,13 @@ def await_frozen_data(known: BisectionKnowledge, good: Target | None, *, ordinal
 
 @dataclass(frozen=True, kw_only=True)
 class EndMeasurement(UnmeasuredRangeState):
-    """Each end is run until it has once shown what it stands for.
+    """Each end is run until it has once shown what it stands for, or until more runs are not worth it.
 
-    It is run as long as the posterior says that this is worth the runs. A flaky failure is awaited longer than a flaky
-    pass. `before` is how many probes had ended when the state began.
+    A flaky failure is awaited longer than a flaky pass. Further runs of an end are chosen by the search.
     """
 
     before: int
+    """The number of probes that had ended when the state began."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
@@ -497,26 +498,23 @@ class EndMeasurement(UnmeasuredRangeState):
             probes = known.log.probes_for(end.content)
             counted = [probe for place, probe in enumerate(probes) if place == 0 or probe.number in fresh]
             require = require_pass if end is good else require_judged
-            require(counted, end, by_command=known.question.by_command)
+            require(counted, end, by_command=known.question.has_command)
 
     def _ends_in_one_place(
         self, known: BisectionKnowledge, shown: tuple[bool, bool], *, workers: int
     ) -> dict[str, frozenset[str]]:
-        """Return where each end was run, by its content, if the place alone may explain its runs.
+        """Return the one place of each end whose place alone may explain its runs, by the end's content.
 
-        Such an end has several runs and has not shown what it stands for. All its runs were made in one place, and
-        there may be another.
+        Such an end has several runs, has not shown what it stands for, and may be run in another place.
         """
+        if workers == 1:
+            return {}
         loaded, found = self.range_search.loaded, dict[str, frozenset[str]]()
         for end, was_shown in zip((passing_end(loaded), failing_end(loaded)), shown, strict=True):
             probes = known.log.probes_for(end.content)
             places = frozenset(probe.place for probe in probes if probe.place is not None)
-            if (
-                workers > 1
-                and not was_shown
-                and 1 < len(probes) <= _MAX_RUNS_IN_ONE_PLACE
-                and len(places) == 1
-            ):
+            is_limited = len(places) == 1 and 1 < len(probes) <= _MAX_RUNS_IN_ONE_PLACE
+            if is_limited and not was_shown:
                 found[end.content] = places
         return found
 
@@ -529,28 +527,25 @@ class EndMeasurement(UnmeasuredRangeState):
         *,
         workers: int,
     ) -> list[int]:
-        """Return the ends to start now, the good one first: alone with one worker, then in turns.
+        """Return the ends to start now, those with the fewest runs first.
 
-        While neither end has shown what it stands for, each is run until it is clear that they are swapped. An end that
-        is `in_one_place` is run longer.
+        An end that has shown what it stands for is run once. While neither end has, each is run until it is clear that
+        they are swapped. An end that is `in_one_place` is run longer.
         """
         loaded = self.range_search.loaded
-        least = dict.fromkeys((GOOD_END, loaded.graph.bad), 1)
-        ends = (passing_end(loaded), failing_end(loaded))
-        failing = failing_end(loaded).content
-        nodes = {old_end(loaded).content: GOOD_END, new_end(loaded).content: loaded.graph.bad}
-        if known.question.by_likeness and end_may_be_disturbed(known.log, failing):
-            least[nodes[failing]] = max(_DISTURBED_END_RUNS, least[nodes[failing]])
-        started = {
-            nodes[end.content]: len(judged_runs(known.log, end)) + in_flight.count(nodes[end.content])
-            for end in ends
-        }
-        unshown = {
-            nodes[end.content]
-            for end, has in zip(ends, shown, strict=True)
-            if not has
-            and (any(shown) or started[nodes[end.content]] < _SWAPPED_END_RUNS or end.content in in_one_place)
-        }
+        node_of = {old_end(loaded).content: GOOD_END, new_end(loaded).content: loaded.graph.bad}
+        good, bad = passing_end(loaded), failing_end(loaded)
+        started: dict[int, int] = {}
+        unshown: set[int] = set()
+        for end, was_shown in ((good, shown[0]), (bad, shown[1])):
+            node = node_of[end.content]
+            started[node] = len(judged_runs(known.log, end)) + in_flight.count(node)
+            may_show = any(shown) or started[node] < _SWAPPED_END_RUNS or end.content in in_one_place
+            if not was_shown and may_show:
+                unshown.add(node)
+        least = dict.fromkeys(started, 1)
+        if known.question.compares_failures and end_may_be_disturbed(known.log, bad.content):
+            least[node_of[bad.content]] = _DISTURBED_END_RUNS
         wanted: list[int] = []
         while len(wanted) + len(in_flight) < workers:
             open_to = [
@@ -566,10 +561,7 @@ class EndMeasurement(UnmeasuredRangeState):
         return wanted
 
     def _should_give_up(self, known: BisectionKnowledge, context: Context, shown: tuple[bool, bool]) -> bool:
-        """Return whether to stop running an end that has not shown what it stands for.
-
-        More runs are not worth it if they are expected to take longer than a search.
-        """
+        """Return whether to stop running an end that has not shown what it stands for."""
         loaded = self.range_search.loaded
         runs = [len(judged_runs(known.log, end)) for end in (old_end(loaded), new_end(loaded))]
         if min(runs) == 0:
@@ -578,18 +570,18 @@ class EndMeasurement(UnmeasuredRangeState):
             return min(runs) >= _SWAPPED_END_RUNS
         posterior = self.range_search.posterior(known, context)
         _, new_was_shown = shown if loaded.range.seeks is Seeks.REGRESSION else shown[::-1]
-        return not worth_waiting(posterior, bad=not new_was_shown, for_failure=shown[0])
+        return not is_worth_waiting(posterior, bad=not new_was_shown, for_failure=shown[0])
 
     def _give_up(self, known: BisectionKnowledge) -> NoReturn:
-        """Raise `EndsError`: as far as the runs tell, the ends do not differ, or are swapped."""
+        """Raise `EndsError`: by their runs, the ends do not differ, or are swapped."""
         loaded, log = self.range_search.loaded, known.log
         good, bad = passing_end(loaded), failing_end(loaded)
-        tallies = log.tally(good.content), log.tally(bad.content)
-        if not tallies[0][Judgement.GOOD]:
-            if not tallies[1][Judgement.BAD]:
-                raise _swapped_ends_error(self.range_search)
-            raise never_shown_error(good, Judgement.GOOD, tallies[0][Judgement.BAD])
-        raise never_shown_error(bad, Judgement.BAD, tallies[1][Judgement.GOOD])
+        good_tally, bad_tally = log.tally(good.content), log.tally(bad.content)
+        if good_tally[Judgement.GOOD]:
+            raise never_shown_error(bad, Judgement.BAD, bad_tally[Judgement.GOOD])
+        if bad_tally[Judgement.BAD]:
+            raise never_shown_error(good, Judgement.GOOD, good_tally[Judgement.BAD])
+        raise _swapped_ends_error(self.range_search)
 
 
 def _swapped_ends_error(search: RangeSearch) -> EndsError:

@@ -1,10 +1,9 @@
 """What a confirmed culprit is to blame for: its own change, a pin that it moves, or how it measures.
 
-`PinTests` comes first. Where the culprit moves one pin, the 2 x 2 of the pin and the commit that holds it gives the
-answer. Where it moves several, `LayerTests` runs cells of the matrix of all layers, the culprit's own change among
-them. Where a pin is to blame, `PinDescent` searches the pinned repository for what the move brought in, or took away.
-`CheckChangeTests` asks whether the culprit only changes how the case measures: its tolerance, or what it expects. Where
-nothing leads further down, `blame` names the culprit.
+`PinTests` comes first. One moved pin is tested by the 2 x 2 of the pin and the commit that holds it. Several are tested
+by `LayerTests`, in a matrix with the culprit's own change. `PinDescent` searches the repository of a pin that is to
+blame. `CheckChangeTests` asks whether the culprit only changes how the case measures. `blame` names the culprit in the
+end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,10 +69,10 @@ def blame(
     notes: tuple[Notice, ...] = (),
     yardstick: YardstickTest | None = None,
 ) -> Advance:
-    """Name the culprit.
+    """Conclude with the culprit, or with suspects where a patch may be to blame instead.
 
-    how: what its own change and the pins that it moves have to do with the failure; empty where it moves none.
-    yardstick: the result of the test of how the case measures, where the culprit changes that.
+    `how` is the end of the sentence that names it: what its change and its pins have to do with the failure.
+    `yardstick` is the result of `CheckChangeTests`.
     """
     named = culprit.named
     if wait := load_all(known, *patch_questions(known, [named])):
@@ -82,19 +81,20 @@ def blame(
         unclear = _patch_or_commit(culprit, others, named.parent)
         return Move(FinalState(culprit.search, unclear, culprit.enclosing), notes)
     loaded = culprit.search.loaded
-    if alike := _same_file_commits(loaded, named):
-        twins = AskSameChange(
-            repository=named.repository, commit=named.commit, among=tuple(each.sha for each in alike)
+    if candidates := _same_file_commits(loaded, named):
+        question = AskSameChange(
+            repository=named.repository, commit=named.commit, among=tuple(each.sha for each in candidates)
         )
-        if wait := load_all(known, twins):
+        if wait := load_all(known, question):
             return wait
-        notes += _duplicate_change_notice([each for each in alike if each.sha in known.answer(twins)])
+        twins = known.answer(question)
+        notes += _duplicate_change_notice([each for each in candidates if each.sha in twins])
     conclusion = Conclusion(
         outcome=BisectionOutcome.CULPRIT,
         message=f"{describe_change(named, loaded.range.seeks)}{how}",
         culprits=(named,),
         earlier_failures=culprit.earlier_failures,
-        counterfactuals=culprit.tested,
+        counterfactuals=culprit.pin_tests,
         layers=culprit.layers,
         yardstick=yardstick,
     )
@@ -102,25 +102,25 @@ def blame(
 
 
 def patch_questions(known: BisectionKnowledge, named: Iterable[NamedCommit]) -> Iterator[AskPatches]:
-    """Yield what `unshared_patches` needs to know of commits. Yield nothing where none is patched."""
+    """Yield the questions whose answers `unshared_patches` needs. Yield nothing where no commit is patched."""
+    question = known.question
     for each in named:
-        if known.question.patched and each.repository == known.question.range.repository and each.parent:
-            yield from (
-                AskPatches(repository=each.repository, commit=sha) for sha in (each.commit, each.parent)
-            )
+        if question.has_patches and each.repository == question.range.repository and each.parent:
+            yield AskPatches(repository=each.repository, commit=each.commit)
+            yield AskPatches(repository=each.repository, commit=each.parent)
 
 
 def unshared_patches(known: BisectionKnowledge, named: NamedCommit) -> list[str]:
-    """Return the patches that only one of a commit and its parent is tested with. One of them may be what fails."""
+    """Return the patches with which either a commit or its parent is tested, but not both.
+
+    One of them may cause the failure in place of the commit.
+    """
     picked = [{*known.answer(question)} for question in patch_questions(known, [named])]
     return sorted((picked[0] ^ picked[1]) - {named.commit}) if picked else []
 
 
 def add_patches(known: BisectionKnowledge, loaded: LoadedRange, conclusion: Conclusion) -> Conclusion:
-    """Return a conclusion without a culprit, with patches added to its suspects.
-
-    Each of these patches was picked on a suspect and not on the suspect's parent.
-    """
+    """Return a conclusion without a culprit, with the unshared patches of its suspects added to them."""
     patches = {sha for each in conclusion.suspects for sha in unshared_patches(known, each)}
     others = sorted(patches - {each.commit for each in conclusion.suspects})
     if not others:
@@ -135,7 +135,7 @@ def add_patches(known: BisectionKnowledge, loaded: LoadedRange, conclusion: Conc
 
 
 def _patch_or_commit(culprit: ConfirmedCulprit, patches: Sequence[str], parent: str) -> Conclusion:
-    """Return the conclusion for a commit and a parent that differ by patches too. One of these may be what fails."""
+    """Return the conclusion that either a commit causes the failure, or one of its unshared patches."""
     named, loaded = culprit.named, culprit.search.loaded
     commit, old = named.commit[:_SHORT], loaded.range.old[:_SHORT]
     advice = " ".join(f"--cherry-pick {sha[:_SHORT]}@{old}~1..{sha[:_SHORT]}~1" for sha in patches)
@@ -161,14 +161,18 @@ def _shorten(commits: Sequence[str]) -> str:
 
 def _same_file_commits(loaded: LoadedRange, named: NamedCommit) -> list[Commit]:
     """Return the other commits of the range that change the same files as the named one."""
-    plain = {each.sha: each for each in loaded.commits if len(each.parents) == 1 and each.changes}
-    commit = plain.pop(named.commit, None)
-    return [] if commit is None else [each for each in plain.values() if set(each.files) == set(commit.files)]
+    plain = [each for each in loaded.commits if len(each.parents) == 1 and each.changes]
+    commit = next((each for each in plain if each.sha == named.commit), None)
+    if commit is None:
+        return []
+    files = set(commit.files)
+    return [
+        each for each in plain if each is not commit and each.files[0] in files and set(each.files) == files
+    ]
 
 
 def _duplicate_change_notice(twins: Sequence[Commit]) -> tuple[Notice, ...]:
-    """Return a notice where other commits made the same change too, as on another branch. A search finds only one of
-    them."""
+    """Return a notice that other commits made the same change, as on another branch. It is empty without twins."""
     if not twins:
         return ()
     others = ", ".join(f"{each.sha[:12]} ({each.subject})" for each in twins)
@@ -197,17 +201,17 @@ class CheckChangeTests(CulpritState):
     """The culprit is run as its parent measures, and its parent as the culprit measures."""
 
     how: str
-    """What the pins that the culprit moves have to do with the failure."""
+    """As of `blame`, from the test of the pins."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
         named = self.culprit.named
         if named.parent is None:
             return blame(known, self.culprit, how=self.how)
-        asked = AskCheckChange(old=named.parent, new=named.commit)
-        if wait := load_all(known, asked):
+        question = AskCheckChange(old=named.parent, new=named.commit)
+        if wait := load_all(known, question):
             return wait
-        moved = known.answer(asked)
+        moved = known.answer(question)
         if moved is None:
             return blame(known, self.culprit, how=self.how)
         questions = [
@@ -225,31 +229,31 @@ class CheckChangeTests(CulpritState):
             old_with_new=judgements[1],
             blame=_CHECK_CHANGE_BLAME.get(outcomes, "unknown"),
         )
-        told = _CHECK_CHANGE_PHRASES[test.blame].format("; ".join(test.changes))
-        return blame(known, self.culprit, how=f"{self.how}, {told}", yardstick=test)
+        phrase = _CHECK_CHANGE_PHRASES[test.blame].format("; ".join(test.changes))
+        return blame(known, self.culprit, how=f"{self.how}, {phrase}", yardstick=test)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PinDescent(CulpritState):
-    """The range of the pinned repository is computed and opened. Where there is none, the bisection goes on with
-    `otherwise`."""
+    """The range of the pinned repository is computed and opened."""
 
     pin: MovedPin
-    otherwise: BisectionState
+    fallback: BisectionState
+    """The next state where there is no range to search."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
         pin = self.pin
-        asked = AskMergeBase(repository=pin.held_name, one=pin.old, other=pin.new)
-        if wait := load_all(known, asked):
+        question = AskMergeBase(repository=pin.held_name, one=pin.old, other=pin.new)
+        if wait := load_all(known, question):
             return wait
-        base = known.answer(asked)
-        of_base: Judgement | None = None
+        base = known.answer(question)
+        base_judgement: Judgement | None = None
         if base is not None and has_diverged(base, old=pin.old, new=pin.new):
-            of_base_or_wait = self._judge(known, base)
-            if isinstance(of_base_or_wait, Wait):
-                return of_base_or_wait
-            of_base = of_base_or_wait
+            judgements = self._judge_with_pin_at(known, base)
+            if isinstance(judgements, Wait):
+                return judgements
+            (base_judgement,) = judgements
         outer, named = self.search.loaded.range, self.culprit.named
         held = {**outer.held, named.repository: named.commit}
         found = descent(
@@ -259,29 +263,28 @@ class PinDescent(CulpritState):
             new=pin.new,
             held=held,
             seeks=outer.seeks,
-            of_base=of_base,
+            base_judgement=base_judgement,
         )
         if isinstance(found, str):
             text = f"{pin.held_name} moves {pin.move}, {found}: not searched"
-            return Move(self.otherwise, (Notice(text),))
+            return Move(self.fallback, (Notice(text),))
         return self._open(known, found)
 
-    def _judge(self, known: BisectionKnowledge, base: str) -> Judgement | Wait:
-        """Return what the culprit does with the pin at the commit where its two lines parted."""
+    def _judge_with_pin_at(self, known: BisectionKnowledge, base: str) -> tuple[Judgement, ...] | Wait:
+        """Return the judgement of the culprit with the pin at the merge base of its two values."""
         outer, named = self.search.loaded.range, self.culprit.named
         held = {**outer.held, self.pin.held_name: base}
-        asked = AskTarget(repository=named.repository, commit=named.commit, held=held)
-        judgements = _judge_targets(known, [asked], self.search)
-        return judgements if isinstance(judgements, Wait) else judgements[0]
+        question = AskTarget(repository=named.repository, commit=named.commit, held=held)
+        return _judge_targets(known, [question], self.search)
 
     def _open(self, known: BisectionKnowledge, found: Descent) -> Advance:
         outer = self.search
-        asked = AskRange(ordinal=outer.ordinal + 1, range=found.range)
-        if wait := load_all(known, asked):
+        question = AskRange(ordinal=outer.ordinal + 1, range=found.range)
+        if wait := load_all(known, question):
             return wait
-        loaded = known.answer(asked)
+        loaded = known.answer(question)
         if loaded is None:
-            return Move(self.otherwise)
+            return Move(self.fallback)
         ends = {found.range.old: GOOD_END, found.range.new: loaded.graph.bad}
         evidence = RangeEvidence.from_range(loaded).inherit(
             outer.evidence,
@@ -291,7 +294,7 @@ class PinDescent(CulpritState):
             flipped=found.range.seeks is not outer.loaded.range.seeks,
         )
         inner = RangeSearch(
-            ordinal=asked.ordinal,
+            ordinal=question.ordinal,
             loaded=loaded,
             evidence=evidence,
             confidence=outer.confidence,
@@ -305,32 +308,34 @@ class PinDescent(CulpritState):
         if found.range.seeks is seeks:
             return IntroducingPinMove(
                 named=culprit.named,
-                counterfactuals=culprit.tested,
+                counterfactuals=culprit.pin_tests,
                 layers=culprit.layers,
                 earlier_failures=culprit.earlier_failures,
             )
         return RemovingPinMove(
             named=culprit.named,
-            counterfactuals=culprit.tested,
+            counterfactuals=culprit.pin_tests,
             layers=culprit.layers,
             earlier_failures=culprit.earlier_failures,
             moved=self.pin,
             seeks=seeks,
-            diverged=found.base is not None,
+            is_divergent=found.base is not None,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerTests(CulpritState):
-    """Cells of the matrix are run. Each is chosen over all layers. A layer has the name of the culprit's repository,
-    for its own change, or of what a pin holds."""
+    """Cells of the matrix of layers are run. A layer is the culprit's own change, or a pin that it moves.
 
-    moved: tuple[MovedPin, ...]
+    The own change has the name of the culprit's repository, and a pin the name of what it holds.
+    """
+
+    pin_moves: tuple[MovedPin, ...]
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
         matrix = LayerMatrix.from_layers(
-            (self.culprit.named.repository, *(pin.held_name for pin in self.moved))
+            (self.culprit.named.repository, *(pin.held_name for pin in self.pin_moves))
         )
         cells: list[LayerCell] = []
         while (cell := next_cell(matrix)) is not None:
@@ -339,11 +344,11 @@ class LayerTests(CulpritState):
                 return judgements
             (judgement,) = judgements
             cells.append(LayerCell(new=_sorted_layers(matrix, cell), judgement=judgement))
-            matrix = matrix.with_outcome(cell, search_outcome(judgement, self.search.loaded.range.seeks))
+            matrix = matrix.add_outcome(cell, search_outcome(judgement, self.search.loaded.range.seeks))
         tested = MovedLayers(
             layers=matrix.layers,
             cells=tuple(cells),
-            least=tuple(_sorted_layers(matrix, each) for each in matrix.least()),
+            least=tuple(_sorted_layers(matrix, each) for each in matrix.minimal_bad_cells()),
             proven=not matrix.open_cells(),
         )
         return self._next_state(known, matrix, replace(self.culprit, layers=(tested,)))
@@ -352,61 +357,61 @@ class LayerTests(CulpritState):
         """Return the culprit or its parent, with each pin held at its old or new value."""
         named = self.culprit.named
         commit = named.commit if named.repository in cell else named.parent or named.commit
-        pins = {pin.held_name: pin.new if pin.held_name in cell else pin.old for pin in self.moved}
+        pins = {pin.held_name: pin.new if pin.held_name in cell else pin.old for pin in self.pin_moves}
         held = {**self.search.loaded.range.held, **pins}
         return AskTarget(repository=named.repository, commit=commit, held=held)
 
     def _next_state(
         self, known: BisectionKnowledge, matrix: LayerMatrix, culprit: ConfirmedCulprit
     ) -> Advance:
-        """Descend into the one pin that causes the failure, where the culprit passes without its move. Name the culprit
-        otherwise."""
+        """Descend into the only pin to blame, if the culprit passes without its move. Else name the culprit."""
         how = f", {self._cause_phrase(matrix)}"
         pin = self._only_pin(matrix)
         if pin is None or pin.held_name not in known.question.repositories:
             return blame(known, culprit, how=how)
-        if matrix.outcome(frozenset(matrix.layers) - {pin.held_name}) is not Outcome.GOOD:
+        if matrix.known_outcome(frozenset(matrix.layers) - {pin.held_name}) is not Outcome.GOOD:
             text = (
                 f"{pin.held_name} moves {pin.move}, but {culprit.named.commit[:12]} "
                 "could not be tested with the old one: not searched"
             )
             return blame(known, culprit, how=how, notes=(Notice(text),))
-        return Move(PinDescent(culprit=culprit, pin=pin, otherwise=CulpritBlame(culprit, how=how)))
+        return Move(PinDescent(culprit=culprit, pin=pin, fallback=CulpritBlame(culprit, how=how)))
 
     def _only_pin(self, matrix: LayerMatrix) -> MovedPin | None:
-        least = matrix.least()
+        least = matrix.minimal_bad_cells()
         if len(least) != 1 or len(least[0]) != 1:
             return None
-        return next((pin for pin in self.moved if pin.held_name in least[0]), None)
+        return next((pin for pin in self.pin_moves if pin.held_name in least[0]), None)
 
     def _cause_phrase(self, matrix: LayerMatrix) -> str:
-        """Return the end of the sentence that names the culprit: what the layers have to do with the failure."""
-        least = matrix.least()
-        told = ", and by ".join(self._cell_phrase(matrix, each) for each in least)
+        """Return the phrase for the layers that cause the failure."""
+        least = matrix.minimal_bad_cells()
+        phrase = ", and by ".join(self._cell_phrase(matrix, each) for each in least)
         if len(least) > 1:
-            told += ": each does it alone"
-        elif matrix.inseparable(least[0]):
-            told += " together, parts of which could not be tested"
+            phrase += ": each does it alone"
+        elif matrix.has_untested_part(least[0]):
+            phrase += " together, parts of which could not be tested"
         elif len(least[0]) > 1:
-            told += " together, no part of which does it alone"
+            phrase += " together, no part of which does it alone"
         left = len(matrix.open_cells())
         if left:
-            told += (
+            phrase += (
                 f"; others may do it too: {left} of {len(matrix.cells())} combinations were not run, "
                 "as they most likely cannot be built"
             )
-        return f"by {told}"
+        return f"by {phrase}"
 
     def _cell_phrase(self, matrix: LayerMatrix, cell: Iterable[str]) -> str:
-        moves = {pin.held_name: f"moving {pin.held_name} {pin.move}" for pin in self.moved}
+        moves = {pin.held_name: f"moving {pin.held_name} {pin.move}" for pin in self.pin_moves}
         return " and ".join(moves.get(layer, "its own change") for layer in _sorted_layers(matrix, cell))
 
 
 @dataclass(frozen=True)
 class CulpritBlame(CulpritState):
-    """The pin that is to blame has no range to search. The culprit is the answer."""
+    """The culprit is the answer, because the pin that is to blame has no range to search."""
 
     how: str
+    """As of `blame`."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
@@ -427,43 +432,43 @@ _BLAME: Mapping[tuple[Outcome, Outcome], Blame] = {
 
 @dataclass(frozen=True)
 class PinTests(CulpritState):
-    """The pins that the culprit moves are tested for what they have to do with the failure."""
+    """The pins that the culprit moves are tested."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
         named = self.culprit.named
         if named.parent is None:
             return blame(known, self.culprit, how="")
-        asked = AskMovedPins(repository=named.repository, old=named.parent, new=named.commit)
-        if wait := load_all(known, asked):
+        question = AskMovedPins(repository=named.repository, old=named.parent, new=named.commit)
+        if wait := load_all(known, question):
             return wait
-        moved = known.answer(asked)
+        moved = known.answer(question)
         if len(moved) > 1:
-            return Move(LayerTests(culprit=self.culprit, moved=tuple(moved)))
-        if not moved or self.culprit.tested:
-            how = _pin_phrase(self.culprit.tested)
+            return Move(LayerTests(culprit=self.culprit, pin_moves=tuple(moved)))
+        if not moved or self.culprit.pin_tests:
+            how = _pin_phrase(self.culprit.pin_tests)
             if named.repository == known.question.measured_in:
                 return Move(CheckChangeTests(self.culprit, how))
             return blame(known, self.culprit, how=how)
         return self._test(known, moved[0], named.parent)
 
     def _test(self, known: BisectionKnowledge, pin: MovedPin, parent: str) -> Advance:
-        """Judge the culprit with the old pin, and its parent with the new one."""
+        """Test one pin: judge the culprit with the old value, and its parent with the new one."""
         held = self.search.loaded.range.held
         repository = self.culprit.named.repository
-        asked = [
+        questions = [
             AskTarget(repository=repository, commit=commit, held={**held, pin.held_name: pinned})
             for commit, pinned in ((self.culprit.named.commit, pin.old), (parent, pin.new))
         ]
-        judgements = _judge_targets(known, asked, self.search)
+        judgements = _judge_targets(known, questions, self.search)
         if isinstance(judgements, Wait):
             return judgements
         counterfactual = self._counterfactual(known, pin, judgements)
-        culprit = replace(self.culprit, tested=(*self.culprit.tested, counterfactual))
+        culprit = replace(self.culprit, pin_tests=(*self.culprit.pin_tests, counterfactual))
         after = PinTests(culprit)
         if counterfactual.blame != "submodule":
             return Move(after)
-        return Move(PinDescent(culprit=culprit, pin=pin, otherwise=after))
+        return Move(PinDescent(culprit=culprit, pin=pin, fallback=after))
 
     def _counterfactual(
         self, known: BisectionKnowledge, pin: MovedPin, judgements: Sequence[Judgement]
@@ -483,12 +488,12 @@ class PinTests(CulpritState):
             new_holder_old_target=new_holder,
             old_holder_new_target=old_holder,
             blame=cause,
-            told=pin.told,
+            told=pin.versions,
         )
 
 
 def _pin_phrase(tested: Sequence[Counterfactual]) -> str:
-    """Return the end of the sentence that names the culprit: what the pin that it moves has to do with the failure."""
+    """Return the end of the sentence that names the culprit, from the test of its pin. It is empty without a test."""
     phrases = {
         "submodule": "by moving {0}",
         "version": "by moving {0}",
@@ -497,27 +502,32 @@ def _pin_phrase(tested: Sequence[Counterfactual]) -> str:
         "either": "by its own change, and by moving {0}: each does it alone",
         "unknown": "by its own change, or by moving {0}: they could not be told apart",
     }
-    parts = [phrases[each.blame].format(f"{each.repository} {each.move}") for each in tested]
-    return f", {parts[0]}" if parts else ""
+    if not tested:
+        return ""
+    pin = tested[0]
+    return f", {phrases[pin.blame].format(f'{pin.repository} {pin.move}')}"
 
 
 def _judge_targets(
-    known: BisectionKnowledge, asked: Sequence[AskTarget], search: RangeSearch
+    known: BisectionKnowledge, questions: Sequence[AskTarget], search: RangeSearch
 ) -> tuple[Judgement, ...] | Wait:
-    """Return the judgements of targets, or what has to happen before these are known.
+    """Return the judgements of targets, or a wait until these are known.
 
-    A target need not be a commit of the history. It is a skip where it cannot be had, or where it fails in another way
-    than the searched failure.
+    A target need not be a commit of the history. It is a skip where it cannot be built, or where it shows another
+    failure than the searched one.
     """
-    if wait := load_all(known, *asked):
+    if wait := load_all(known, *questions):
         return wait
     judgements: list[Judgement] = []
-    for question in asked:
+    for question in questions:
         target = known.answer(question)
-        judgement = Judgement.SKIP if target is None else judge_target(search.log(known), target)
-        if judgement is None and target is not None:
+        if target is None:
+            judgements.append(Judgement.SKIP)
+            continue
+        judgement = judge_target(search.log(known), target)
+        if judgement is None:
             return await_probe(
                 known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=search.ordinal)
             )
-        judgements.append(judgement or Judgement.SKIP)
+        judgements.append(judgement)
     return tuple(judgements)

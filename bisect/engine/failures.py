@@ -1,16 +1,13 @@
-"""Decides which failures are the failing end's: each run is judged by what it shows beside that end.
+"""Decides which failures are the failing end's, and what the runs of one target make it.
 
-Of a command (`judge_failures`): a failure that surely is the end's is bad. One that surely is another is a skip,
-because it may hide the end's. One in between counts first as what is likelier. Once that has an answer, the search goes
-on with the failures alone that surely are the end's. A commit that it then names is right whatever the others are: it
-fails as the end does, and its parents pass. Where no commit can be named, each reading has its share in the answer.
+`judge_by_likeness` judges the failed runs of a command by their likeness to the failing end's. A failure that surely is
+another one is a skip, because it may hide the end's. One that is unsure counts first as what is likelier. Before the
+search names a commit, it goes on with only the failures that surely are the end's (`Reading`).
 
-Of a case (`ErrorScale`): two faults in one range may both end in a mismatch, but their errors seldom have one size. An
-error that is many times larger or smaller than at the bad end is another failure.
-
-The last functions judge one target by its runs, outside a search. `judge_target` and `passes_needed` say what the runs
-of a commit make it. `require_pass` and `require_judged` raise the error of an end that cannot be judged.
-`never_shown_error` is the error of an end that does not show what it stands for."""
+`ErrorScale` judges the mismatches of a case by the size of their errors. `judge_target` and `passes_needed` judge one
+target outside a search. `require_pass`, `require_judged` and `require_test` raise the error of an end
+that cannot be judged.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -22,16 +19,16 @@ from statistics import median
 from typing import TypeVar
 
 from ...runner.errors import EndsError, UserError
-from ...runner.verdict.likeness import SURELY, differ_in_code_alone, likeness, passes_failing_test
+from ...runner.verdict.likeness import SURE_LIKENESS, differ_in_code_alone, likeness, passes_failing_test
 from ...runner.verdict.rules import MEASURES, ErrorSize, Metrics, error_size
 from ...runner.verdict.symptoms import Symptoms
-from ...store.vocabulary import Judgement, Phase, Seeks, Verdict, VerdictSource, plural, verdict_words
+from ...store.vocabulary import Judgement, Phase, Seeks, Verdict, VerdictSource, plural, verdict_phrase
 from ..history.questions import AskRange, AskTarget
 from ..history.range import LoadedRange, Target
 from .runs import BisectionKnowledge, FinishedProbe, ProbeLog, failing_end
 
-_LEAST_WIDTH = 1.0
-"""A scale is at least this wide, in powers of ten. Unrelated commits reorder sums, which changes an error a little."""
+_MIN_WIDTH = 1.0
+"""A scale is at least this wide, in powers of ten. Unrelated commits reorder sums and so change an error a little."""
 _SPREADS = 3.0
 """The width is this many times the largest distance of the bad end's own runs from their median."""
 _SMALLEST = 1e-300
@@ -40,20 +37,23 @@ _SMALLEST = 1e-300
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorScale:
-    """The size of the errors at the bad end: `centre` (None: not finite), times or over 10 ^ `width`.
+    """The size of the errors at the bad end. An error of another size shows another fault.
 
-    On a logarithmic scale, the width is three times the largest distance of the bad end's own runs from their median.
-    It is at least a factor of 10, because unrelated commits reorder sums and move tiles, which changes an error a
-    little. Where the scale errs, a commit is skipped that could have been judged. That costs runs and no truth.
+    Where the scale errs, a commit is skipped that could have been judged. That costs runs, but names no wrong commit.
     """
 
     measure: str
     centre: float | None
+    """The median of the errors. None where they are not finite."""
     width: float
+    """An error has the same size within a factor of 10 to this power."""
 
     @classmethod
     def from_runs(cls, failing: Sequence[Metrics]) -> "ErrorScale | None":
-        """From the failing runs of the bad end. None where they share no measure, or only some are finite."""
+        """Return the scale of the bad end's failing runs.
+
+        Return None where they share no measure, or where only some of their errors are finite.
+        """
         for measure in MEASURES:
             sizes = [size.value for size in (error_size(run, measure) for run in failing) if size is not None]
             if not sizes or len(sizes) < len(failing):
@@ -65,11 +65,11 @@ class ErrorScale:
             logarithms = [math.log10(max(size, _SMALLEST)) for size in sizes]
             middle = median(logarithms)
             spread = max(abs(value - middle) for value in logarithms)
-            return cls(measure=measure, centre=10**middle, width=max(_LEAST_WIDTH, _SPREADS * spread))
+            return cls(measure=measure, centre=10**middle, width=max(_MIN_WIDTH, _SPREADS * spread))
         return None
 
     def is_other(self, metrics: Metrics) -> bool:
-        """Return whether a run failed in another way; never so where its error was not measured."""
+        """Return whether the error of a run has another size. It has not where it was not measured."""
         size = error_size(metrics, self.measure)
         if size is None:
             return False
@@ -85,72 +85,76 @@ class ErrorScale:
 
 _T = TypeVar("_T")
 _MANY_CODES = 3
-"""Three exit codes or more, with nothing else to tell failures by, count what failed or are chance."""
+"""From this many exit codes on, the codes may be counts of what failed, or chance."""
 _OTHER_VALUES = 0.98
-"""A failure with the end's message and other values is the end's with this probability. It is less than `SURELY`, so
-that the search looks whether the check passes in between. If it never does, the failure counts as the end's."""
+"""A failure with the end's message and other values is the end's with this probability.
+
+It is below `SURE_LIKENESS`, so that the search looks for a pass between the two. Without one, the failure counts as the
+end's."""
 _MANY_VALUES = 3
-"""Three contents that fail, each with values of its own, show that values are random: two failures have two values."""
-_SEEN_FAILURES, _MOST_RUNS = 6, 24
-"""An exit code alone tells another failure once the failing end has failed 6 times, or was run 24 times. Of a failure
-that ends with either of two codes equally often, 6 runs show both with 97 %."""
+"""This many contents that fail, each with values of its own, show that the values are random."""
+_SEEN_FAILURES, _MAX_RUNS = 6, 24
+"""A difference in nothing but the exit code counts once the failing end has failed, or was run, this often. Of two
+equally likely codes, 6 failures show both with 97 %."""
 
 
 class Reading(Enum):
-    """Which failures count: all that may be the failing end's, those that likely are, or those alone that surely
-    are. The value is the least likeness of what counts."""
+    """Which failures count as the failing end's. The value is the least likeness of one that counts."""
 
     ANY = 0.0
     LIKELY = 0.5
-    SURE = SURELY
+    SURE = SURE_LIKENESS
 
 
 @dataclass(frozen=True)
 class EndFailure:
-    """What the ends show, and what passing runs show. Made by `end_failure`."""
+    """The failure of the failing end, and what passing runs show."""
 
-    at_end: tuple[Symptoms, ...]
+    end_symptoms: tuple[Symptoms, ...]
+    """What failed runs of the failing end showed."""
     passing: tuple[Symptoms, ...]
+    """What all passing runs showed."""
     passing_end: tuple[Symptoms, ...] = ()
-    """What runs of the passing end showed."""
+    """What passing runs of the passing end showed."""
 
     def likeness(self, symptoms: Symptoms) -> float:
-        """The chance that a failed run shows the end's failure."""
-        return _likeness(symptoms, self.at_end, self.passing)
+        """Return the chance that a failed run shows the end's failure."""
+        return _likeness(symptoms, self.end_symptoms, self.passing)
 
     def judge(self, symptoms: Symptoms, likeness: float) -> Judgement:
-        """Return what a failed run counts as that shows the end's failure with this chance.
+        """Return the judgement of a failed run from its likeness.
 
-        Another failure is a skip, or good where other tests fail and the test that fails at the end passes."""
-        if likeness > 1 - SURELY:
+        Another failure is a skip. It is good where the test that fails at the end passes, and only other tests fail.
+        """
+        if likeness > 1 - SURE_LIKENESS:
             return Judgement.BAD
-        passes = passes_failing_test(symptoms, self.at_end, self.passing_end)
+        passes = passes_failing_test(symptoms, self.end_symptoms, self.passing_end)
         return Judgement.GOOD if passes else Judgement.SKIP
 
     def may_leave_out_test(self, symptoms: Symptoms) -> bool:
         """Return whether a passing run may have left out the test that fails.
 
-        It ran none, or fewer than both ends; it skipped more than both; or it says that it checked nothing. What the
-        passing end does too is how passing looks."""
+        It may where it ran fewer tests than both ends, skipped more, or says that it checked nothing. What the passing
+        end shows too proves nothing.
+        """
         if not self.passing_end or symptoms in self.passing_end:
             return False
-        ends = (*self.passing_end, *self.at_end)
-        ran = [each.tests for each in ends if each.tests is not None]
-        fewer = symptoms.tests is not None and len(ran) == len(ends) and symptoms.tests < min(ran)
-        more_skipped = symptoms.skipped_tests > max(each.skipped_tests for each in ends)
-        return (
-            fewer
-            or more_skipped
-            or (symptoms.ran_no_test and not any(each.ran_no_test for each in self.passing_end))
-            or all(symptoms.leaves_out_checks(each) for each in self.passing_end)
+        ends = (*self.passing_end, *self.end_symptoms)
+        ran_at_ends = [each.tests for each in ends if each.tests is not None]
+        ran_fewer = (
+            symptoms.tests is not None and len(ran_at_ends) == len(ends) and symptoms.tests < min(ran_at_ends)
         )
+        skipped_more = symptoms.skipped_tests > max(each.skipped_tests for each in ends)
+        ran_none = symptoms.ran_no_test and not any(each.ran_no_test for each in self.passing_end)
+        checked_less = all(symptoms.leaves_out_checks(each) for each in self.passing_end)
+        return ran_fewer or skipped_more or ran_none or checked_less
 
 
 def end_failure(log: ProbeLog, content: str) -> EndFailure | None:
-    """Return what the end of this content shows; None where it was not seen to fail yet.
+    """Return the failure of the end with this content. Return None where it was not seen to fail yet.
 
-    A run that does not get as far as the check counts only where the end shows nothing else. It may be a disturbance
-    that comes and goes."""
+    A run that does not get as far as the check may show a flaky disturbance. It counts only where no other run does.
+    """
     shown = _distinct_symptoms(probe for probe in log.probes_for(content) if probe.judgement is Judgement.BAD)
     checked = tuple(each for each in shown if not _is_unchecked(each))
     passing_end = _distinct_symptoms(
@@ -160,57 +164,59 @@ def end_failure(log: ProbeLog, content: str) -> EndFailure | None:
 
 
 def end_may_be_disturbed(log: ProbeLog, content: str) -> bool:
-    """Return whether no failure of the failing end got as far as its check: another run tells more."""
+    """Return whether the failing end has failed, but never as late as in its check."""
     failure = end_failure(log, content)
-    return failure is not None and all(map(_is_unchecked, failure.at_end))
+    return failure is not None and all(map(_is_unchecked, failure.end_symptoms))
 
 
 def run_of_end(log: ProbeLog, content: str) -> FinishedProbe | None:
-    """Return a run of the failing end that shows its failure: of a disturbance only where none shows more."""
+    """Return a run of the failing end that shows its failure, as of `end_failure`."""
     failure = end_failure(log, content)
-    shown = () if failure is None else failure.at_end
+    shown = () if failure is None else failure.end_symptoms
     return next((probe for probe in log.probes_for(content) if probe.symptoms in shown), None)
 
 
-def judge_failures(known: BisectionKnowledge) -> BisectionKnowledge:
-    """Judge each failed run of a command by its likeness to the failing end's."""
+def judge_by_likeness(known: BisectionKnowledge) -> BisectionKnowledge:
+    """Return the knowledge, with each failed run of a command judged by its likeness to the failing end's."""
     end = _failing_end(known)
-    if not known.question.by_likeness or end is None:
+    if not known.question.compares_failures or end is None:
         return known
     failure = end_failure(known.log, end.content)
-    crash_is_bad = known.question.crash_is_bad
-    codes_count = failure is not None and _codes_are_counts(known, failure, end)
-    ended = (
-        probe
-        if crash_is_bad and probe.symptoms is not None and probe.symptoms.is_crash
-        else _judge_failure(probe, failure, end, codes_count=codes_count)
+    ignores_codes = failure is not None and _codes_are_counts(known, failure, end)
+    runs = tuple(
+        _judge_failure(
+            probe,
+            failure,
+            end,
+            ignores_codes=ignores_codes,
+            crash_is_bad=known.question.crash_is_bad,
+        )
         for probe in known.log.ended
     )
-    runs = tuple(ended)
     if failure is not None:
-        runs = _doubt_other_values(runs, failure, end.content, _asked_range(known))
+        runs = _doubt_other_values(runs, failure, end.content, _question_range(known))
     return replace(known, log=replace(known.log, ended=runs))
 
 
 def _doubt_other_values(
     runs: Sequence[FinishedProbe], failure: EndFailure, end: str, loaded: LoadedRange | None
 ) -> tuple[FinishedProbe, ...]:
-    """Make runs unsure that fail as the end does with other values, until it is known that no pass is between."""
+    """Return the runs, of which those are unsure that fail as the end does, but with unexplained other values."""
     shown = {
-        probe.number: probe.symptoms.values_without(failure.passing)
+        probe.number: probe.symptoms.unusual_values(failure.passing)
         for probe in runs
-        if probe.judgement is Judgement.BAD and probe.likeness >= SURELY and probe.symptoms is not None
+        if probe.judgement is Judgement.BAD and probe.likeness >= SURE_LIKENESS and probe.symptoms is not None
     }
-    of_end = next(
+    end_values = next(
         (shown[probe.number] for probe in runs if probe.content == end and probe.number in shown), None
     )
-    if not of_end:
+    if not end_values:
         return tuple(runs)
-    # What else fails in a run, or does not, is no other value.
+    # An error that only one of two runs shows is no other value.
     values = {
-        number: tuple(each.get(error, value) for error, value in of_end.items())
+        number: tuple(each.get(error, value) for error, value in end_values.items())
         for number, each in shown.items()
-        if not each.keys().isdisjoint(of_end)
+        if not each.keys().isdisjoint(end_values)
     }
     by_content: dict[str, set[tuple[str, ...]]] = {}
     for probe in runs:
@@ -219,18 +225,20 @@ def _doubt_other_values(
     at_end = by_content[end]
     if {*values.values()} <= at_end or _are_random(by_content, loaded):
         return tuple(runs)
-    known = _joined_values(by_content, at_end, loaded)
+    explained = _explained_values(by_content, at_end, loaded)
     return tuple(
         replace(probe, likeness=_OTHER_VALUES)
-        if probe.number in values and values[probe.number] not in known
+        if probe.number in values and values[probe.number] not in explained
         else probe
         for probe in runs
     )
 
 
 def _are_random(by_content: Mapping[str, set[tuple[str, ...]]], loaded: LoadedRange | None) -> bool:
-    """Return whether the values of a failure change by themselves: within one content, or back and forth, or with each
-    content."""
+    """Return whether the values of a failure change by themselves.
+
+    They do where they change within one content, with each content, or back and forth between commits.
+    """
     if any(len(each) > 1 for each in by_content.values()):
         return True
     every = set[tuple[str, ...]]().union(*by_content.values())
@@ -239,48 +247,59 @@ def _are_random(by_content: Mapping[str, set[tuple[str, ...]]], loaded: LoadedRa
     return loaded is not None and len(_stretches(by_content, loaded.candidate_contents)) > len(every)
 
 
-def _joined_values(
+def _explained_values(
     by_content: Mapping[str, set[tuple[str, ...]]], at_end: Set[tuple[str, ...]], loaded: LoadedRange | None
 ) -> set[tuple[str, ...]]:
-    """Return the values of the end, and those that a commit turned into them: the check never passed in between."""
-    joined = {*at_end}
+    """Return the values of the end, and those that changed into them from one commit to the next, without a pass."""
+    explained = {*at_end}
     if loaded is None:
-        return joined
+        return explained
     shown = [by_content.get(content or "", set()) for content in loaded.candidate_contents]
     edges = [
         (shown[parent], shown[node])
         for node, parents in enumerate(loaded.graph.parents)
         for parent in parents
     ]
-    while more := {value for before, after in edges if after & joined for value in before - joined}:
-        joined |= more
-    return joined
+    while more := {value for before, after in edges if after & explained for value in before - explained}:
+        explained |= more
+    return explained
 
 
 def _judge_failure(
-    probe: FinishedProbe, failure: EndFailure | None, end: Target, *, codes_count: bool
+    probe: FinishedProbe,
+    failure: EndFailure | None,
+    end: Target,
+    *,
+    ignores_codes: bool,
+    crash_is_bad: bool,
 ) -> FinishedProbe:
+    """Return a run, judged by its likeness to the end's failure. `ignores_codes` is as of `_codes_are_counts`."""
     shown = probe.symptoms
-    if shown is None:
+    if shown is None or (crash_is_bad and shown.is_crash):
         return probe
-    if probe.judgement is Judgement.GOOD and failure is not None:
-        return replace(probe, judgement=Judgement.SKIP) if failure.may_leave_out_test(shown) else probe
+    is_pass = probe.judgement is Judgement.GOOD
+    if is_pass and failure is not None and failure.may_leave_out_test(shown):
+        return replace(probe, judgement=Judgement.SKIP)
     if probe.judgement is not Judgement.BAD:
         return probe
     if failure is None:
         is_other_crash = shown.is_crash and probe.content != end.content
         return replace(probe, judgement=Judgement.SKIP) if is_other_crash else probe
-    if probe.content == end.content and shown in failure.at_end:
+    if probe.content == end.content and shown in failure.end_symptoms:
         return probe
-    alike = failure.likeness(shown)
-    if codes_count and differ_in_code_alone(shown, failure.at_end):
-        alike = 1.0
-    judgement = failure.judge(shown, alike)
-    return replace(probe, judgement=judgement, likeness=alike, symptoms=shown.subtract_usual(failure.passing))
+    likeness = failure.likeness(shown)
+    if ignores_codes and differ_in_code_alone(shown, failure.end_symptoms):
+        likeness = 1.0
+    return replace(
+        probe,
+        judgement=failure.judge(shown, likeness),
+        likeness=likeness,
+        symptoms=shown.subtract_usual(failure.passing),
+    )
 
 
 def skip_uncounted(log: ProbeLog, reading: Reading) -> ProbeLog:
-    """Return the log, in which a run is a skip whose failure does not count."""
+    """Return the log, in which each failure that a reading does not count is a skip."""
     ended = (
         replace(probe, judgement=Judgement.SKIP)
         if probe.judgement is Judgement.BAD and probe.likeness < reading.value
@@ -291,8 +310,7 @@ def skip_uncounted(log: ProbeLog, reading: Reading) -> ProbeLog:
 
 
 def drop_machine_failures(log: ProbeLog) -> ProbeLog:
-    """Return the log without each skip that may be the machine's and not the commit's, where it is the only probe of
-    its content. A second one that ends alike counts."""
+    """Return the log without skips that the machine may have caused. A second probe of the same content counts."""
     ended = tuple(
         probe
         for probe in log.ended
@@ -304,39 +322,42 @@ def drop_machine_failures(log: ProbeLog) -> ProbeLog:
 
 
 def is_unsure(probe: FinishedProbe) -> bool:
-    """Return whether a run failed, and it cannot be told whether for the end's reason."""
-    return probe.judgement is Judgement.BAD and probe.likeness < SURELY
+    """Return whether a run failed in a way that may be the failing end's or another one."""
+    return probe.judgement is Judgement.BAD and probe.likeness < SURE_LIKENESS
 
 
-def fails_otherwise(log: ProbeLog, reading: Reading) -> tuple[int, ...]:
-    """Return the numbers of the runs that failed and do not count: they show another failure, or may."""
+def uncounted_failures(log: ProbeLog, reading: Reading) -> tuple[int, ...]:
+    """Return the numbers, in ascending order, of the failed runs that a reading does not count."""
     return tuple(
         sorted(
             probe.number
             for probe in log.ended
-            if probe.likeness <= 1 - SURELY or probe.likeness < reading.value
+            if probe.likeness <= 1 - SURE_LIKENESS or probe.likeness < reading.value
         )
     )
 
 
 def rerun_end(known: BisectionKnowledge, end: str) -> bool:
-    """Return whether the failing end has to be run again before an exit code alone tells another failure."""
+    """Return whether the failing end has to be run again before a difference in the exit code alone counts."""
     failure = end_failure(known.log, end)
     unsure = (probe.symptoms for probe in known.log.ended if is_unsure(probe))
-    by_code = failure is not None and any(
-        shown is not None and differ_in_code_alone(shown, failure.at_end) for shown in unsure
+    differs_in_code = failure is not None and any(
+        shown is not None and differ_in_code_alone(shown, failure.end_symptoms) for shown in unsure
     )
     tally = known.log.tally(end)
-    return by_code and tally[Judgement.BAD] < _SEEN_FAILURES and tally.total() < _MOST_RUNS
+    return differs_in_code and tally[Judgement.BAD] < _SEEN_FAILURES and tally.total() < _MAX_RUNS
 
 
 def shares_of_readings(log: ProbeLog) -> Mapping[Reading, float]:
-    """Return how probable it is that each reading is the right one. The least likely of the failures that a reading
-    counts decides; what one reading counts, the wider ones count too."""
+    """Return the probability that each reading is the right one.
+
+    A reading is as likely as the least likely failure that it counts. A wider reading counts all that a narrower one
+    does, so its share is subtracted.
+    """
     unsure = [probe.likeness for probe in log.ended if is_unsure(probe)]
-    of_any = min(unsure, default=1.0)
-    of_likely = min((each for each in unsure if each >= Reading.LIKELY.value), default=1.0)
-    return {Reading.ANY: of_any, Reading.LIKELY: of_likely - of_any, Reading.SURE: 1 - of_likely}
+    any_share = min(unsure, default=1.0)
+    likely_share = min((each for each in unsure if each >= Reading.LIKELY.value), default=1.0)
+    return {Reading.ANY: any_share, Reading.LIKELY: likely_share - any_share, Reading.SURE: 1 - likely_share}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -345,7 +366,7 @@ def _likeness(symptoms: Symptoms, at_end: tuple[Symptoms, ...], passing: tuple[S
 
 
 def passing_symptoms(log: ProbeLog) -> tuple[Symptoms, ...]:
-    """Return what passing runs showed, each once."""
+    """Return the distinct symptoms of passing runs."""
     return _distinct_symptoms(probe for probe in log.ended if probe.judgement is Judgement.GOOD)
 
 
@@ -358,44 +379,49 @@ def _is_unchecked(symptoms: Symptoms) -> bool:
 
 
 def _failing_end(known: BisectionKnowledge) -> Target | None:
-    """Return the failing end of what was asked; None before it is known."""
-    if (loaded := _asked_range(known)) is not None:
+    """Return the failing end of the question. Return None before its target is known."""
+    if (loaded := _question_range(known)) is not None:
         return failing_end(loaded)
-    where = known.question.range
-    failing = where.repository, where.new if where.seeks is Seeks.REGRESSION else where.old
-    for asked, answer in known.answers:
-        if isinstance(asked, AskTarget) and (asked.repository, asked.commit) == failing:
+    search_range = known.question.range
+    failing = (
+        search_range.repository,
+        search_range.new if search_range.seeks is Seeks.REGRESSION else search_range.old,
+    )
+    for question, answer in known.answers:
+        if isinstance(question, AskTarget) and (question.repository, question.commit) == failing:
             return answer if isinstance(answer, Target) else None
     return None
 
 
-def _asked_range(known: BisectionKnowledge) -> LoadedRange | None:
-    """Return the range that was asked about, not one of a pin; None before it is loaded."""
-    for asked, answer in known.answers:
-        if isinstance(asked, AskRange) and asked.ordinal == 1 and isinstance(answer, LoadedRange):
+def _question_range(known: BisectionKnowledge) -> LoadedRange | None:
+    """Return the range of the question. Return None before it is loaded."""
+    for question, answer in known.answers:
+        if isinstance(question, AskRange) and question.ordinal == 1 and isinstance(answer, LoadedRange):
             return answer
     return None
 
 
 def _codes_are_counts(known: BisectionKnowledge, failure: EndFailure, end: Target) -> bool:
-    """Return whether exit codes that nothing else goes with count what failed, or are chance. There are many then, and
-    not each of them in a stretch of its own."""
+    """Return whether exit codes count what failed, or are chance, so that they do not distinguish failures.
+
+    They do where failures differ in nothing else, there are many codes, and not each has a stretch of its own.
+    """
     codes: dict[str, set[int]] = {}
     for probe in known.log.ended:
         shown = probe.symptoms
         if probe.judgement is not Judgement.BAD or shown is None:
             continue
-        if probe.content == end.content or differ_in_code_alone(shown, failure.at_end):
+        if probe.content == end.content or differ_in_code_alone(shown, failure.end_symptoms):
             codes.setdefault(probe.content, set()).add(shown.exit_code)
     every = set[int]().union(*codes.values())
-    loaded = _asked_range(known)
+    loaded = _question_range(known)
     stretches = _stretches(codes, codes if loaded is None else loaded.candidate_contents)
     each_alone = len(stretches) == len(every) and all(len(shown) == 1 for shown in stretches)
     return len(every) >= _MANY_CODES and not each_alone
 
 
 def _stretches(shown: Mapping[str, set[_T]], contents: Iterable[str | None]) -> list[set[_T]]:
-    """Return what failing contents show, in the order of `contents`; neighbours that show the same count once."""
+    """Return what failing contents show, in the order of `contents`. Neighbours that show the same have one entry."""
     return [
         each for each, _ in groupby(shown[content] for content in filter(None, contents) if content in shown)
     ]
@@ -404,19 +430,18 @@ def _stretches(shown: Mapping[str, set[_T]], contents: Iterable[str | None]) -> 
 _SURE = 0.99
 """An event is excluded with this confidence, the same that a culprit needs by default."""
 HANG_ADVICE = "if to hang is the failure, -- timeout SECONDS COMMAND ends it with exit code 124, which is bad"
-"""This advice says how to ask about a command that does not end."""
+"""The advice for a command that does not end."""
 _MAX_LOST_RUNS = 3
-"""An end is given up once its lost runs exceed its judged runs by this many. Until then what is flaky may have lost
-them."""
+"""An end is given up once its lost runs exceed its judged runs by this many. Fewer may be lost to something flaky."""
 _MISSED_FAILURE = 0.002
-"""The chance, at most, to take a bad commit for a good one because its failure is flaky."""
+"""The chance, at most, that a bad commit counts as good because its failure is flaky."""
 
 
 def judge_target(log: ProbeLog, target: Target, *, passes: int = 1) -> Judgement | None:
-    """Return the judgement of a target, or None where one more run has to tell.
+    """Return the judgement of a target. Return None where one more run has to decide.
 
-    One failure makes it bad, and at least `passes` passes make it good (`passes_needed`). A run that neither passes nor
-    fails makes it a skip.
+    One failure makes it bad, and enough passes make it good: `passes_needed`, and at least `passes`. A run that neither
+    passes nor fails makes it a skip.
     """
     tally = log.tally(target.content)
     if tally[Judgement.BAD]:
@@ -429,7 +454,7 @@ def judge_target(log: ProbeLog, target: Target, *, passes: int = 1) -> Judgement
 def passes_needed(log: ProbeLog, *, least: int = 1) -> int:
     """Return how many passes make a target good.
 
-    That is `least` where bad targets have failed in every run so far. Where they fail now and then, it is as many as
+    They are `least` if bad targets have failed in every run so far. Where the failure is flaky, they are as many as
     make a missed failure unlikely.
     """
     failures, runs = log.failures_where_bad()
@@ -447,8 +472,9 @@ def judged_runs(log: ProbeLog, target: Target) -> list[FinishedProbe]:
 def require_pass(probes: Sequence[FinishedProbe], good: Target, *, by_command: bool) -> None:
     """Raise `UserError` where probes of the good end could not be judged, and one more is not worth it.
 
-    by_command: whether a command says what is bad.
+    `by_command` says that a command or a person judges.
     """
+    require_test(probes, "good", good)
     for probe in probes:
         if probe.verdict is Verdict.NOT_VALIDATED:
             raise UserError(
@@ -456,20 +482,20 @@ def require_pass(probes: Sequence[FinishedProbe], good: Target, *, by_command: b
                 "compared, so it proves nothing; give the case a golden_fn, or --golden-data DIR"
             )
     if lost := _lost_probes(probes):
-        advice = "mend that first, then resume, or name another good commit"
-        if lost[-1].verdict_source is VerdictSource.PERSON or (
-            by_command and lost[-1].verdict is Verdict.TIMEOUT
-        ):
-            advice = _end_advice(lost[-1], by_command=by_command)
+        last = lost[-1]
+        advice = "fix that first, then resume, or name another good commit"
+        is_hang = by_command and last.verdict is Verdict.TIMEOUT
+        if is_hang or last.verdict.traits.remedy is not None or last.verdict_source is VerdictSource.PERSON:
+            advice = _end_advice(last, by_command=by_command)
         raise UserError(
             f"good {good.commit[:12]}: expected a validated pass, found {_describe_lost(lost)}; {advice}"
         )
 
 
 def require_judged(probes: Sequence[FinishedProbe], bad: Target, *, by_command: bool) -> None:
-    """Raise `UserError` where probes of the bad end are skips, and one more is not worth it.
+    """Raise `UserError` where probes of the bad end could not be judged, and one more is not worth it.
 
-    by_command: whether a command says what is bad.
+    `by_command` is as of `require_pass`.
     """
     if lost := _lost_probes(probes):
         raise UserError(
@@ -478,20 +504,33 @@ def require_judged(probes: Sequence[FinishedProbe], bad: Target, *, by_command: 
         )
 
 
+def require_test(probes: Sequence[FinishedProbe], end: str, target: Target) -> None:
+    """Raise `EndsError` where pytest did not find the test at an end, because another run would not find it either."""
+    for probe in probes:
+        if probe.judgement is Judgement.BAD and probe.symptoms is not None and probe.symptoms.missing_test:
+            hint = next((text for text in probe.evidence if text.startswith("did you mean")), None)
+            advice = (
+                hint
+                or "if it is younger than this commit, lay its file over every commit with --overlay FILE"
+            )
+            raise EndsError(
+                f"{end} {target.commit[:12]}: expected the test {probe.symptoms.missing_test}, found none by that "
+                f"name; {advice}"
+            )
+
+
 def never_shown_error(end: Target, wanted: Judgement, runs: int) -> EndsError:
-    """Return the error of an end that showed the other side in so many runs. It names the rate that these cannot
-    exclude."""
+    """Return the error of an end that never showed `wanted` in so many runs. It names the rate that these exclude."""
     shown, verb = ("failure", "passes") if wanted is Judgement.GOOD else ("pass", "fails")
     return EndsError(
         f"{wanted.value} {end.commit[:12]}: expected a commit where the case {verb}, "
-        f"found {plural(runs, shown)} in a row, of which one would have been otherwise if it {verb} in "
-        f"{highest_rate(runs):.0%} of its runs or more (99 %); if it {verb} more seldom, have each run repeat the "
-        "case, by a command behind --"
+        f"found {plural(runs, shown)} in a row; name another commit, or if it {verb} in fewer than "
+        f"{round(100 * highest_rate(runs))} % of its runs, let one command behind -- repeat the case"
     )
 
 
 def highest_rate(runs: int) -> float:
-    """Return the highest rate of an event that none of so many runs showed, with 99 % confidence.
+    """Return the highest rate that an event can have which none of so many runs showed, with 99 % confidence.
 
     It is 1 - 0.01^(1 / n) (Clopper and Pearson, 1934).
 
@@ -502,7 +541,7 @@ def highest_rate(runs: int) -> float:
 
 
 def runs_excluding(rate: float) -> int:
-    """Return how many runs in a row must not show an event of this rate, to exclude it with 99 %.
+    """Return how many runs without an event exclude that it has this rate, with 99 % confidence.
 
     >>> runs_excluding(0.5), runs_excluding(0.05)
     (7, 90)
@@ -511,16 +550,13 @@ def runs_excluding(rate: float) -> int:
 
 
 def describe_probe(probe: FinishedProbe) -> str:
-    """Return a verdict with its signature, and the evidence that these do not repeat."""
-    words = verdict_words(probe.verdict, probe.signature, probe.verdict_source)
+    """Return a verdict with its signature, and evidence that adds to them."""
+    words = verdict_phrase(probe.verdict, probe.signature, probe.verdict_source)
     return words + "".join(f": {text[:300]}" for text in probe.evidence if text not in words)
 
 
 def _lost_probes(probes: Sequence[FinishedProbe]) -> Sequence[FinishedProbe]:
-    """Return the unjudged probes of an end if another run would not help; otherwise nothing.
-
-    Another run may help after a crash, a device error, or a failure other than the searched one.
-    """
+    """Return the unjudged probes of an end if another run is not worth it. Return none elsewhere."""
     lost = [probe for probe in probes if probe.judgement is Judgement.SKIP]
     permanent = [probe for probe in lost if not _is_flaky(probe)]
     too_many = len(lost) >= _MAX_LOST_RUNS + len(probes) - len(lost)
@@ -528,29 +564,26 @@ def _lost_probes(probes: Sequence[FinishedProbe]) -> Sequence[FinishedProbe]:
 
 
 def _is_flaky(probe: FinishedProbe) -> bool:
-    """Return whether another run may be judged although this one was not.
-
-    The run crashed, its device failed, or it showed another failure.
-    """
+    """Return whether another run may be judged, as after a crash, a device error, or another failure."""
     return probe.verdict.traits.is_intermittent or probe.likeness < 1
 
 
 def _describe_lost(lost: Sequence[FinishedProbe]) -> str:
-    """Return a description of the last lost run, and how many there are."""
+    """Return the last lost run in words, and how many there are."""
     return describe_probe(lost[-1]) + (
         f", {plural(len(lost), 'run')} could not be judged" if len(lost) > 1 else ""
     )
 
 
 def _end_advice(probe: FinishedProbe, *, by_command: bool) -> str:
-    """Return what to do about an end that cannot be judged."""
+    """Return the advice for an end that cannot be judged. `probe` is its last one."""
     verdict = probe.verdict
-    if not verdict.traits.judges_commit:
-        return "mend the environment, then resume: what could not be judged is run again"
+    if verdict.traits.remedy is not None:
+        return f"{verdict.traits.remedy}, then resume: what could not be judged is run again"
     if probe.verdict_source is VerdictSource.PERSON:
         return "resume to be asked again, or name another end"
     if by_command and verdict is Verdict.TIMEOUT:
         return f"{HANG_ADVICE}; or give it longer: --timeout"
     if by_command or not verdict.traits.can_be_bad:
-        return "mend it and resume, or name another end"
-    return f"say what is bad with --bad-when (for instance --bad-when {verdict}), or mend it and resume"
+        return "fix it and resume, or name another end"
+    return f"say what is bad with --bad-when (for instance --bad-when {verdict}), or fix it and resume"

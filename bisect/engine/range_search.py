@@ -1,14 +1,9 @@
 """A range that is being searched: its evidence, its posterior, and what one more probe would tell and cost.
 
-The cost of a probe is its run and its build. `Timings` hold means of what builds and runs took. `BuildLine` forecasts a
-build by how much has to be compiled again. `ExpectedGain` is what one more probe of a bisection offers, by which
-several bisections are served in turn. `probe_costs` splits a shared build between them. `commit_weights` says which
-commits are suspect before any run.
-
-A build takes a fixed time and a time for each object that it compiles again: seconds = fixed + each * objects. Both are
-at least zero and minimize the squares of the relative errors. The fit starts from one assumed build, which compiled
-nothing and took a part of the mean (`_EMPTY_BUILD_SHARE`). It gives the forecast until two builds of unlike sizes were
-timed.
+`RangeSearch` holds the loaded range, and derives its posterior from what is known. `ExpectedGain` is what one more
+probe of a bisection would tell, and what it would take. By it several bisections are served in turn, and `probe_costs`
+splits a shared build between them. `build_seconds` forecasts a build by how much has to be compiled again.
+`commit_weights` says which commits are suspect before any run.
 """
 
 from __future__ import annotations
@@ -32,11 +27,11 @@ from ..search.belief import (
     Prior,
     blend_suspicions,
     prior_weights,
-    shared_costs,
-    shared_rates,
+    shared_build_costs,
+    shared_build_rates,
 )
-from ..search.decision import best_rate, expected_bits, next_run
-from ..search.graph import Floats
+from ..search.decision import best_information_rate, expected_bits, next_run
+from ..search.graph import Floats, Mask
 from ..search.halving import Probe
 from ..search.posterior import Posterior
 from ..search.rates import Rates
@@ -54,20 +49,20 @@ from .runs import (
 )
 
 _PERTURBED_CONFIDENCE = 0.9
-"""A search under a perturbation needs this confidence. Its answer is only a prior and need not be sure."""
+"""A search under a perturbation ends at this confidence. Its answer is only a prior and need not be sure."""
 _UNIFORM_WEIGHT = 0.1
-"""This weight is spread evenly over all candidates together. It stands beside the candidates that the runs without a
-perturbation make likely."""
+"""All candidates share this weight evenly under a perturbation. The runs without it decide the weight of 1."""
 
 
 @dataclass
 class PosteriorCache:
-    """Keeps the last posterior and the last weights. Both follow from what is asked, so one more observation costs one
-    more step."""
+    """The last posterior and the last weights of a search. With them, one more observation costs one more step."""
 
     posterior: Posterior | None = None
-    weighed_by: tuple[Sequence[str], Sequence[Mapping[str, float]]] | None = None
     weights: Floats | None = None
+    """The prior weights of the candidates. Shape [n]."""
+    weights_key: tuple[Sequence[str], Sequence[Mapping[str, float]]] | None = None
+    """The kernels and the suspicions from which the weights follow."""
 
     def update(
         self,
@@ -80,8 +75,8 @@ class PosteriorCache:
     ) -> Posterior:
         """Return the posterior after some observations.
 
-        weights: prior weights of the candidates, of shape [n]. rates: what is expected of the rates before any
-        observation.
+        `weights` are the prior weights of the candidates, of shape [n]. `rates` are the fail rates that are expected
+        before any observation.
         """
         known = self.posterior
         if known is None or known.observations != tuple(observations[: len(known.observations)]):
@@ -96,7 +91,7 @@ class PosteriorCache:
 
 @dataclass(frozen=True)
 class ErrorBlame:
-    """What an error that made some content untestable blames."""
+    """The file that a compiler's error blames. The error made some content untestable."""
 
     content: str
     error: CompilerError
@@ -105,31 +100,33 @@ class ErrorBlame:
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbedAnswer:
-    """What the search of a range under a perturbation tells of the range without it. culprit: the candidate that
-    it names; None where it names none."""
+    """The answer of the search of a range under a perturbation. It is a prior for the search without one."""
 
     perturbation: str
     prior: Prior
     culprit: int | None
+    """The candidate that it names. None where it names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RangeSearch:
-    """A loaded range, its place among the ranges of the bisection (from 1), and what probes tell of it."""
+    """A loaded range that is searched."""
 
     ordinal: int
+    """Its place among the ranges of the bisection, from 1."""
     loaded: LoadedRange
     evidence: RangeEvidence
     confidence: float
     case: str | None
-    unperturbed: RangeSearch | None = None
-    """The search of the range without a perturbation, where this one searches it under one."""
+    """The name of the case. None where the stack's command is the whole case."""
+    unperturbed_search: RangeSearch | None = None
+    """The search of the range without a perturbation. Set only where this one searches it under one."""
     reading: Reading = Reading.LIKELY
     """Which failures count."""
     perturbations_tried: bool = False
     """Whether perturbations had their turn."""
     found_under: PerturbedAnswer | None = field(default=None, compare=False)
-    """The result of the search under a perturbation."""
+    """The answer of the search under a perturbation."""
     _cache: PosteriorCache = field(default_factory=PosteriorCache, compare=False, repr=False)
 
     @property
@@ -138,48 +135,52 @@ class RangeSearch:
         return failing_end(self.loaded)
 
     def log(self, known: BisectionKnowledge) -> ProbeLog:
-        """Return the probes as this search counts them. Those that fail in another way than the searched failure tell
-        nothing."""
+        """Return the probes as this search counts them. Failures that its reading leaves out are skips."""
         return skip_uncounted(known.log, self.reading)
 
     def weights(self, known: BisectionKnowledge, context: Context) -> Floats | None:
-        """Return how likely each candidate is to blame beforehand. Shape [n]. Return None if all are equally likely.
+        """Return how likely each candidate is to blame before any run. Shape [n]. Return None if all weigh the same.
 
         Under a perturbation, the runs without it decide.
         """
-        if self.unperturbed is not None:
+        if self.unperturbed_search is not None:
             if self._cache.weights is None:
-                guess = self.unperturbed.posterior(known, context).guess.commits
-                self._cache.weights = guess / guess.sum() + _UNIFORM_WEIGHT / len(guess)
+                belief = self.unperturbed_search.posterior(known, context).guess.commits
+                self._cache.weights = belief / belief.sum() + _UNIFORM_WEIGHT / len(belief)
             return self._cache.weights
         kernels = kernel_names(known.log, self.failing_target.content)
         suspicions = context.suspicions.get(self.loaded.range.repository, ())
-        if self._cache.weighed_by != (kernels, suspicions):
+        if self._cache.weights_key != (kernels, suspicions):
             self._cache.weights = commit_weights(
                 self.loaded, case=self.case, kernels=kernels, suspicions=suspicions
             )
-            self._cache.weighed_by = (kernels, suspicions)
+            self._cache.weights_key = (kernels, suspicions)
         return self._cache.weights
 
     def blame_questions(self, known: BisectionKnowledge) -> tuple[AskBlamedFile, ...]:
-        """Return what has to be asked about the errors that made candidates untestable."""
-        return tuple(dict.fromkeys(question for _, question in self._questions(known)))
+        """Return the questions about the errors that made candidates untestable."""
+        return tuple(dict.fromkeys(question for _, question in self._questions_by_content(known)))
 
-    def _questions(self, known: BisectionKnowledge) -> Iterator[tuple[str, AskBlamedFile]]:
-        """Yield a question about each error of each untestable content of this range. Equal errors blame alike."""
+    def _questions_by_content(self, known: BisectionKnowledge) -> Iterator[tuple[str, AskBlamedFile]]:
+        """Yield each untestable content of this range with a question about each of its errors.
+
+        Equal errors share one question.
+        """
         errors = {probe.content: probe.errors for probe in known.log.ended} | self._earlier_skips(known)
         asked: dict[CompilerError, AskBlamedFile] = {}
         for content in errors:
-            for node in self.evidence.nodes_of(content)[:1]:
-                commit, candidates = find_target(self.loaded, node).commit, self.loaded.candidates
-                for error in errors[content]:
-                    question = AskBlamedFile(
-                        ordinal=self.ordinal, candidates=candidates, commit=commit, error=error
-                    )
-                    yield content, asked.setdefault(error, question)
+            nodes = self.evidence.nodes_of(content)
+            if not nodes:
+                continue
+            commit = find_target(self.loaded, nodes[0]).commit
+            for error in errors[content]:
+                question = AskBlamedFile(
+                    ordinal=self.ordinal, candidates=self.loaded.candidates, commit=commit, error=error
+                )
+                yield content, asked.setdefault(error, question)
 
     def _earlier_skips(self, known: BisectionKnowledge) -> dict[str, tuple[CompilerError, ...]]:
-        """Return the contents that other bisections could not build and this one has not tried."""
+        """Return the errors of the contents that other bisections could not build and this one has not tried."""
         ends = {self.loaded.old_content, self.loaded.new_content}
         return {
             content: errors
@@ -188,10 +189,10 @@ class RangeSearch:
         }
 
     def blames(self, known: BisectionKnowledge) -> tuple[ErrorBlame, ...]:
-        """Return what errors blame, as far as it was asked, the first error of each content first."""
+        """Return the files that errors blame, as far as git was asked. The errors of a content keep their order."""
         return tuple(
             ErrorBlame(content, question.error, file)
-            for content, question in self._questions(known)
+            for content, question in self._questions_by_content(known)
             if known.has_answer(question) and (file := known.answer(question)) is not None
         )
 
@@ -200,8 +201,8 @@ class RangeSearch:
     ) -> Posterior:
         """Return the posterior after the probes so far.
 
-        last_resort: whether candidates count as untried that may be testable now. Other bisections could not build
-        them, or the machine may have failed in their only probe.
+        With `last_resort`, a candidate counts as untried that only other bisections could not build. The same holds for
+        one whose only probe the machine may have failed.
         """
         log = self.log(known)
         blamed: dict[str, tuple[BlamedFile, ...]] = {}
@@ -224,7 +225,7 @@ class RangeSearch:
     def expected_gain(
         self, posterior: Posterior, known: BisectionKnowledge, context: Context, *, before: int = 0
     ) -> ExpectedGain:
-        """Return what a further probe promises. `before` is how many probes come before the first one."""
+        """Return the gain of a further probe. `before` probes have to be made first."""
         return compute_expected_gain(
             self.loaded,
             posterior,
@@ -236,24 +237,23 @@ class RangeSearch:
         )
 
     def nodes_in_flight(self, known: BisectionKnowledge) -> list[int]:
-        """Return the candidates, or the good end, that are being probed, in the order of the starts."""
+        """Return the candidates that are being probed, in the order of the starts. The good end may be among them."""
         return [probe.wanted.node for probe in known.log.running if probe.wanted.node is not None]
 
     def perturb(self, perturbation: OfferedPerturbation) -> RangeSearch:
-        """Return the search of the range under a perturbation. The search without it begins from its answer, which need
-        not be sure."""
+        """Return the search of the range under a perturbation."""
         loaded = perturb_range(self.loaded, perturbation)
         return replace(
             self,
             loaded=loaded,
             evidence=RangeEvidence.from_range(loaded),
             confidence=min(self.confidence, _PERTURBED_CONFIDENCE),
-            unperturbed=self,
+            unperturbed_search=self,
             _cache=PosteriorCache(),
         )
 
     def finish_perturbations(self, found: PerturbedAnswer | None) -> RangeSearch:
-        """Return the search of the range without a perturbation, once perturbations had their turn."""
+        """Return the search of the range after perturbations were tried. `found` is their answer, if there is one."""
         return replace(self, perturbations_tried=True, found_under=found, _cache=PosteriorCache())
 
     def with_reading(self, reading: Reading) -> RangeSearch:
@@ -262,42 +262,44 @@ class RangeSearch:
 
     def make_probe(self, node: int, phase: Phase) -> WantedProbe:
         """Return a probe of a candidate, or of the good end."""
-        phase = phase if self.unperturbed is None else Phase.PERTURBED
+        phase = phase if self.unperturbed_search is None else Phase.PERTURBED
         return WantedProbe(target=find_target(self.loaded, node), phase=phase, range=self.ordinal, node=node)
 
 
 def early_failing_end(known: BisectionKnowledge, search: RangeSearch) -> Target | None:
-    """Return the failing end of a range whose ends are not measured yet, where it has failed already.
+    """Return the failing end of a range whose ends are not measured yet. Return None where it has not failed yet.
 
-    That is so where the bisection had to look for the good end.
+    It has failed already where the bisection had to look for the good end.
     """
     return search.failing_target if known.question.gallop else None
 
 
-_LEAST_SUSPICION = 1e-6
-"""A candidate that is less probable than this is not listed as a suspect. Almost every candidate keeps a trace of
-belief."""
+_MIN_SUSPICION = 1e-6
+"""A candidate that is less probable than this is no suspect. Almost every candidate keeps a trace of belief."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ExpectedGain:
-    """What one more probe of each candidate of a range and, last, of its good end promises, and takes. Arrays
-    have shape [n + 1].
+    """The gain of one more probe of a range, by the commit that is probed.
 
-    commits: the candidates. in_flight: the candidates (or the good end) that are being probed. contents: what is built
-    for each; None where it pins nothing that can be had. runs: seconds of a run, and of what has to be run before the
-    first one. builds: seconds until each is there to be run. ends_differ: whether the ends are known to differ.
+    Arrays and sequences of length n + 1 have an entry for each candidate and, last, one for the good end.
     """
 
     repository: str
     commits: Sequence[str]
+    """The candidates. Length n."""
     posterior: Posterior
     confidence: float
     in_flight: Sequence[int]
+    """The entries that are being probed."""
     contents: Sequence[str | None]
+    """What is built. None where a commit pins nothing that can be had. Length n + 1."""
     runs: float
+    """The seconds of a run, and of the runs that have to be made first."""
     builds: Floats
+    """The seconds of a build. Shape [n + 1]."""
     ends_differ: bool
+    """Whether the ends are known to differ."""
 
     @cached_property
     def bits(self) -> Floats:
@@ -306,7 +308,7 @@ class ExpectedGain:
 
     @cached_property
     def bits_by_content(self) -> Mapping[str, float]:
-        """Return the information of a probe by its content, for contents where there is any."""
+        """Return the information of a probe by its content, in bits. Contents without information are left out."""
         return {
             content: float(bits)
             for content, bits in zip(self.contents, self.bits, strict=True)
@@ -315,19 +317,19 @@ class ExpectedGain:
 
     @cached_property
     def suspects(self) -> Mapping[str, float]:
-        """Return how probable it is that each candidate is to blame, by this bisection's probes alone."""
+        """Return the probability that each commit is to blame, by this bisection's probes alone."""
         probabilities = self.posterior.belief.commits.tolist()
         return {
             sha: probability
             for sha, probability in zip(self.commits, probabilities, strict=True)
-            if probability > _LEAST_SUSPICION
+            if probability > _MIN_SUSPICION
         }
 
     def rate(self, costs: Floats) -> float:
-        """Return the information by cost of the best probe. `costs` has shape [n + 1].
+        """Return the information of the best probe by its cost, in bits a second. `costs` has shape [n + 1].
 
-        The rate is infinite where the search is over and its answer is to be confirmed. Then the answer is soon known
-        and tells other bisections where to look.
+        The rate is infinite where only the answer has to be confirmed. That answer then tells other bisections where to
+        look.
         """
         certain = self.posterior.certain
         if certain is not None and certain.suspects.sum() == 1:
@@ -335,10 +337,10 @@ class ExpectedGain:
         step = next_run(self.posterior, confidence=self.confidence, costs=costs)
         if not isinstance(step, Probe):
             return inf
-        return best_rate(self.posterior, costs=costs, in_flight=self.in_flight)
+        return best_information_rate(self.posterior, costs=costs, in_flight=self.in_flight)
 
 
-_LEAST_SECONDS = 0.01
+_MIN_SECONDS = 0.01
 """A run costs at least this many seconds. Costs are divided by it, and a clock may measure 0."""
 
 
@@ -354,86 +356,84 @@ class Timings:
     def from_probes(cls, probes: Iterable[ProbeTimes], *, earlier: Iterable[float] = ()) -> Self | None:
         """Return the means over finished probes. Return None before anything was built and run.
 
-        `earlier` are seconds of builds that others made. They count as long as none of `probes` made one.
+        `earlier` are seconds of builds by other bisections. They count as long as none of `probes` made a build.
         """
-        built = [times for times in probes if times.was_built]
-        runs = [times.run_seconds for times in built if times.run_seconds]
-        anew = [times.build_seconds for times in built if times.build_source is BuildSource.BUILT] or [
-            *earlier
-        ]
-        again = [times.build_seconds for times in built if times.build_source is not BuildSource.BUILT]
-        if not runs or not anew:
+        with_build = [times for times in probes if times.was_built]
+        runs = [times.run_seconds for times in with_build if times.run_seconds]
+        full = [times.build_seconds for times in with_build if times.build_source is BuildSource.BUILT]
+        reused = [times.build_seconds for times in with_build if times.build_source is not BuildSource.BUILT]
+        full = full or [*earlier]
+        if not runs or not full:
             return None
-        return cls(max(_LEAST_SECONDS, fmean(runs)), fmean(anew), fmean(again) if again else 0.0)
+        return cls(max(_MIN_SECONDS, fmean(runs)), fmean(full), fmean(reused) if reused else 0.0)
 
-    def builds(
-        self, builds: Sequence[str | None], built: Collection[str], *, forecast: Floats | None = None
-    ) -> Floats:
-        """Return the seconds until each of `builds` is there to be run. Those in `built` are there. Shape
-        [len(builds)].
+    def builds(self, is_built: Mask, *, forecast: Floats | None = None) -> Floats:
+        """Return the seconds of each build. Those that are built are only reused. Shape as of `is_built`.
 
-        `forecast` gives the seconds that each takes to be built; the default is the mean.
+        `forecast` gives the seconds of each as a new build. The default is the mean.
         """
-        there = np.array([build in built for build in builds])
         # A reused build never costs more than a new one, even if a busy machine measured it so.
-        anew = np.maximum(self.rebuild, self.full_build if forecast is None else forecast)
-        return np.where(there, self.rebuild, anew)
+        new = np.maximum(self.rebuild, self.full_build if forecast is None else forecast)
+        return np.where(is_built, self.rebuild, new)
 
 
-def probe_costs(promise: ExpectedGain, rivals: Sequence[ExpectedGain] | None) -> Floats:
-    """Return what a probe of each candidate and, last, of the good end costs a bisection, in seconds. Shape [n + 1].
+def probe_costs(gain: ExpectedGain, cost_sharers: Sequence[ExpectedGain] | None) -> Floats:
+    """Return the seconds that a probe of each candidate and, last, of the good end costs a bisection. Shape [n + 1].
 
-    `rivals` are what the other bisections promise that want a worker now. Those for which a build is worth it pay for
-    it together (`belief.shared_costs`). None where there can be no other.
+    `cost_sharers` are as of `Context`. Those for which a build is worth it pay for it together
+    (`belief.shared_build_costs`).
     """
-    if rivals is None:
-        return promise.runs + promise.builds
-    everyone = [*rivals, promise]
+    if cost_sharers is None:
+        return gain.runs + gain.builds
+    everyone = [*cost_sharers, gain]
     bits = np.array(
-        [[each.bits_by_content.get(content or "", 0.0) for content in promise.contents] for each in everyone]
+        [[each.bits_by_content.get(content or "", 0.0) for content in gain.contents] for each in everyone]
     )
-    runs = np.array([[each.runs] * len(promise.contents) for each in everyone])
-    rates = shared_rates(promise.builds, bits, runs)
-    return shared_costs(rates, bits[-1], runs[-1], promise.builds)
+    runs = np.array([[each.runs] * len(gain.contents) for each in everyone])
+    rates = shared_build_rates(gain.builds, bits, runs)
+    return shared_build_costs(rates, bits[-1], runs[-1], gain.builds)
 
 
 Suspicion: TypeAlias = Mapping[str, float]
-"""Each commit, by its hash, has its probability to be to blame."""
+"""The probability that each commit is to blame, by its hash."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a choice depends on beside the bisection itself, as it is when the bisection is asked what it needs.
-
-    workers: how many probes of this bisection may run at once. timings: what probes are expected to take before any of
-    its own was timed. built: contents that were built, for whomever. suspicions: for each repository what other
-    bisections know, as rows: how probable each takes its commits to be to blame. rivals: what the other bisections that
-    want a worker now promise; a build is paid for together. None where there can be no other.
-    """
+    """The circumstances of a bisection when it is asked what it needs."""
 
     workers: int = 1
+    """How many probes of this bisection may run at once."""
     timings: Timings | None = None
+    """What probes are expected to take before this bisection has timed any."""
     built: Collection[str] = frozenset()
+    """The contents that were built, for any bisection."""
     suspicions: Mapping[str, Sequence[Suspicion]] = field(default_factory=dict[str, Sequence[Suspicion]])
-    rivals: Sequence[ExpectedGain] | None = None
+    """What each of the other bisections suspects, by repository."""
+    cost_sharers: Sequence[ExpectedGain] | None = None
+    """The gains of the other bisections that want a worker now. None where bisections do not share the cost of a
+    build."""
 
 
 _EMPTY_BUILD_SHARE = 0.5
-"""A build that compiles nothing again is assumed to cost this part of the mean. It lies between a quarter and all.
-About a quarter is left where nothing has to be compiled. All is left where no build keeps anything from the one before.
-A few timed builds show which of the two holds (`benchmarks/builds`)."""
+"""A build that compiles nothing again is assumed to cost this part of the mean. It costs about a quarter where builds
+keep what the one before compiled, and all of it where they keep nothing (`benchmarks/builds`)."""
 
 
 @dataclass(frozen=True)
 class BuildLine:
-    """The seconds of a build that compiles nothing again, and the seconds that each object adds."""
+    """The seconds of a build as a line: `fixed + each * objects`, where it compiles so many objects again.
 
-    fixed: float
-    each: float
+    Both numbers are at least zero. The fit minimizes the squares of the relative errors. It starts from one assumed
+    build, which compiled nothing again and took `_EMPTY_BUILD_SHARE` of the mean.
+    """
+
+    base_seconds: float
+    seconds_per_object: float
 
     @classmethod
     def fit(cls, objects: Sequence[float], seconds: Sequence[float]) -> BuildLine:
-        """Return the line that fits some builds, at least one."""
+        """Return the line that fits the builds, of which there is at least one."""
         mean = float(np.mean(seconds))
         count, took = np.array([0.0, *objects]), np.array([_EMPTY_BUILD_SHARE * mean, *seconds])
         weight = 1.0 / np.array([mean, *seconds]) ** 2
@@ -441,14 +441,16 @@ class BuildLine:
         spread = weight @ (count - middle) ** 2
         slope = weight @ ((count - middle) * (took - height)) / spread if spread > 0 else 0.0
         if slope <= 0:
-            return cls(fixed=float(height), each=0.0)
+            return cls(base_seconds=float(height), seconds_per_object=0.0)
         if slope * middle > height:
-            return cls(fixed=0.0, each=float(weight @ (count * took) / (weight @ count**2)))
-        return cls(fixed=float(height - slope * middle), each=float(slope))
+            return cls(
+                base_seconds=0.0, seconds_per_object=float(weight @ (count * took) / (weight @ count**2))
+            )
+        return cls(base_seconds=float(height - slope * middle), seconds_per_object=float(slope))
 
     def seconds(self, objects: Floats) -> Floats:
-        """Return the seconds of builds that compile so many objects again."""
-        return self.fixed + self.each * objects
+        """Return the seconds of builds by the objects that they compile again."""
+        return self.base_seconds + self.seconds_per_object * objects
 
     def squared_error(self, objects: Sequence[float], seconds: Sequence[float]) -> float:
         """Return the sum of the squares of the relative errors."""
@@ -458,73 +460,77 @@ class BuildLine:
 
 @dataclass(frozen=True)
 class _TimedBuild:
-    """A build that was timed. in_slot: the objects that were compiled again after what stood in its slot. of_all: the
-    objects after the nearest of all that had been built."""
+    """A build that was timed, and how many objects it compiled again.
 
-    in_slot: float
-    of_all: float
+    Their number depends on what the build went on from: the last build in its slot, or the nearest of all earlier
+    builds.
+    """
+
+    from_slot: float
+    from_nearest: float
     seconds: float
 
 
 def build_seconds(loaded: LoadedRange, log: ProbeLog) -> Floats | None:
-    """Return the seconds that a new build of each candidate and, last, of the good end will take. Shape [n + 1].
+    """Return the seconds of a new build of each candidate and, last, of the good end. Shape [n + 1].
 
-    Return None where nothing tells them apart. Then no build was made in this bisection or timed in any, or nothing is
-    known of what builds compile.
+    Return None where no build was timed, in this bisection or another, or where it is unknown what builds compile.
 
     A slot goes on from what stands in it. A compiler cache, or a stack that keeps objects by content, goes on from all
     that was built. The forecast uses whichever fits the timed builds better.
     """
-    again = loaded.recompiled_objects
-    if again is None:
+    recompiled = loaded.recompiled_objects
+    if recompiled is None:
         return None
-    own = _history(loaded, again, _slot_builds(log))
-    earlier = [_history(loaded, again, builds) for builds in loaded.earlier_builds]
-    timed = [each for history in (*earlier, own) for each in history.timed]
-    if not timed or not own.standing:
+    own = _history(loaded, recompiled, _slot_builds(log))
+    earlier = [_history(loaded, recompiled, builds) for builds in loaded.earlier_builds]
+    timed = [each for history in (*earlier, own) for each in history.timed_builds]
+    if not timed or not own.last_builds:
         return None
     seconds = [each.seconds for each in timed]
-    in_slot, of_all = [each.in_slot for each in timed], [each.of_all for each in timed]
-    by_slot, by_all = BuildLine.fit(in_slot, seconds), BuildLine.fit(of_all, seconds)
-    if by_all.squared_error(of_all, seconds) < by_slot.squared_error(in_slot, seconds):
-        return by_all.seconds(again.objects_after(own.built))
-    # Nothing tells yet in which slot a probe will be made.
-    return np.mean([by_slot.seconds(again.objects_from(node)) for node in own.standing.values()], axis=0)
+    from_slot, from_nearest = [each.from_slot for each in timed], [each.from_nearest for each in timed]
+    slot_line, nearest_line = BuildLine.fit(from_slot, seconds), BuildLine.fit(from_nearest, seconds)
+    if nearest_line.squared_error(from_nearest, seconds) < slot_line.squared_error(from_slot, seconds):
+        return nearest_line.seconds(recompiled.objects_after(own.built))
+    # It is not known yet in which slot a probe will be made.
+    return np.mean(
+        [slot_line.seconds(recompiled.objects_from(node)) for node in own.last_builds.values()], axis=0
+    )
 
 
 @dataclass
 class _History:
-    """The timed builds of a bisection, what stands in each place, and all that was built. The builds are of candidates
-    or of the good end."""
+    """The builds of candidates, or of the good end, by one bisection."""
 
-    timed: list[_TimedBuild] = field(default_factory=list[_TimedBuild])
-    standing: dict[str, int] = field(default_factory=dict[str, int])
+    timed_builds: list[_TimedBuild] = field(default_factory=list[_TimedBuild])
+    last_builds: dict[str, int] = field(default_factory=dict[str, int])
+    """The last build in each slot."""
     built: list[int] = field(default_factory=list[int])
 
 
-def _history(loaded: LoadedRange, again: RecompiledObjects, builds: Iterable[SlotBuild]) -> _History:
+def _history(loaded: LoadedRange, recompiled: RecompiledObjects, builds: Iterable[SlotBuild]) -> _History:
     history = _History()
     for build in builds:
         node = loaded.node_of_content.get(build.content)
         if node is None:
-            history.standing.pop(build.place, None)
+            history.last_builds.pop(build.place, None)
             continue
         if build.seconds is not None:
             # A slot's first build is assumed to compile everything. Where it did not, objects seem cheaper than they
-            # are, and builds more alike.
-            in_slot = of_all = float(again.objects)
-            if build.place in history.standing:
-                in_slot = float(again.objects_from(history.standing[build.place])[node])
+            # are.
+            from_slot = from_nearest = float(recompiled.objects)
+            if build.place in history.last_builds:
+                from_slot = float(recompiled.objects_from(history.last_builds[build.place])[node])
             if history.built:
-                of_all = float(again.objects_after(history.built)[node])
-            history.timed.append(_TimedBuild(in_slot=in_slot, of_all=of_all, seconds=build.seconds))
-        history.standing[build.place] = node
+                from_nearest = float(recompiled.objects_after(history.built)[node])
+            history.timed_builds.append(_TimedBuild(from_slot, from_nearest, build.seconds))
+        history.last_builds[build.place] = node
         history.built.append(node)
     return history
 
 
 def _slot_builds(log: ProbeLog) -> Iterator[SlotBuild]:
-    """Yield what came to stand in slots, in the order of the starts."""
+    """Yield the builds of the probes, in the order of the starts."""
     for probe in sorted(log.ended, key=lambda probe: probe.number):
         if (build := slot_build(probe.content, probe.place, probe.times)) is not None:
             yield build
@@ -535,7 +541,7 @@ _EQUAL_TIMINGS = Timings(run=1.0, full_build=0.0, rebuild=0.0)
 
 
 def kernel_names(log: ProbeLog, failing_content: str) -> tuple[str, ...]:
-    """Return the names of the kernels that the failing end's build holds. They are empty before it was built."""
+    """Return the names of the kernels in the failing end's build. There are none before it was built."""
     return next((probe.kernels for probe in log.probes_for(failing_content) if probe.kernels), ())
 
 
@@ -546,15 +552,14 @@ def commit_weights(
     kernels: Sequence[str],
     suspicions: Sequence[Mapping[str, float]],
 ) -> Floats | None:
-    """Return how likely each candidate is to blame beforehand, in any unit. Shape [n]. Return None if all are equally
-    likely.
+    """Return the prior weight of each candidate, in any unit. Shape [n]. Return None if all weigh the same.
 
-    A candidate weighs by what it touches, and by what other bisections suspect. What it touches is compared with the
-    words of the case's name and of the kernels' names.
+    A candidate weighs more if its files share words with the names of the case or the kernels. It also weighs more if
+    other bisections suspect it.
     """
-    nodes = loaded.collapsed.nodes
+    nodes = loaded.commit_range.nodes
     names = [*kernels, *filter(None, [case])]
-    own = prior_weights([node.commit.files for node in nodes], names)
+    own = prior_weights((node.commit.files for node in nodes), names)
     rows = [
         row for row in (_candidate_probabilities(loaded, suspicion) for suspicion in suspicions) if row.any()
     ]
@@ -562,19 +567,18 @@ def commit_weights(
 
 
 def _candidate_probabilities(loaded: LoadedRange, suspicion: Mapping[str, float]) -> Floats:
-    """Return the probabilities of commits as those of the candidates that stand for them. Shape [n]."""
-    nodes = loaded.collapsed.nodes
+    """Return the probability of each candidate: the sum over the commits that it stands for. Shape [n]."""
+    nodes = loaded.commit_range.nodes
     node_of = {member.sha: place for place, node in enumerate(nodes) for member in node.members}
-    row = np.zeros(len(nodes))
+    probabilities = np.zeros(len(nodes))
     for sha, probability in suspicion.items():
         if sha in node_of:
-            row[node_of[sha]] += probability
-    return row
+            probabilities[node_of[sha]] += probability
+    return probabilities
 
 
 def available_builds(loaded: LoadedRange, log: ProbeLog, others: Iterable[str] = ()) -> set[str]:
-    """Return the builds that need not be made any more: those of earlier bisections, of this one, and of other
-    contents."""
+    """Return the builds that need not be made any more. They are of earlier bisections, of this one, or of `others`."""
     own = (probe.content for probe in log.ended if probe.times.was_built)
     return {*loaded.known_builds, *map(loaded.build_of, (*own, *others))}
 
@@ -589,22 +593,19 @@ def compute_expected_gain(
     in_flight: Sequence[int],
     before: int,
 ) -> ExpectedGain:
-    """Return what a further probe of a range promises, and takes. `before` is how many probes come before the first
-    one."""
+    """Return the gain of a further probe of a range. `before` probes have to be made first."""
     own = Timings.from_probes((probe.times for probe in log.ended), earlier=loaded.earlier_seconds)
     timings = own or context.timings or _EQUAL_TIMINGS
-    contents = [*loaded.candidate_contents, loaded.old_content]
     return ExpectedGain(
         repository=loaded.range.repository,
         commits=loaded.candidates,
         posterior=posterior,
         confidence=confidence,
         in_flight=in_flight,
-        contents=contents,
+        contents=(*loaded.candidate_contents, loaded.old_content),
         runs=timings.run * (1 + before),
         builds=timings.builds(
-            [None if content is None else loaded.build_of(content) for content in contents],
-            available_builds(loaded, log, context.built),
+            loaded.places_with_build(available_builds(loaded, log, context.built)),
             forecast=None if timings is _EQUAL_TIMINGS else build_seconds(loaded, log),
         ),
         ends_differ=not before,

@@ -1,10 +1,8 @@
 """What a bisection knows, and what it needs before it can go on.
 
-A probe is a build and a run of the case at one commit: wanted, running, and finished. `ProbeLog` holds the probes:
-finished ones count, running ones are known, and nothing is made twice. `RangeEvidence` says what probes tell of the
-candidates of one range. `BisectionKnowledge` is all the knowledge of a bisection: the question, the probes, and what
-git answered. `Needs` is what has to happen next. `earlier_failures` finds commits that failed before the culprit and
-were fixed: the range broke, was fixed, and broke again.
+A probe is a build and a run of the case at one commit. It is wanted, running, and finished. `ProbeLog` holds the probes
+of a bisection, and `RangeEvidence` says what they tell of the candidates of one range. `BisectionKnowledge` is the
+question, the probes, and what git answered. `Needs` is what has to happen next.
 """
 
 from collections import Counter
@@ -46,24 +44,23 @@ from ..search.testability import BlamedFile, Cause, RepeatedError
 
 @dataclass(frozen=True, kw_only=True)
 class WantedProbe:
-    """One more run of a target, and why it is made.
-
-    range: the ordinal of the range for which it is made, from 1. node: the candidate of that range, or its good end,
-    that is probed; None where the target is neither. save_golden: whether it saves the data that it makes. avoid: the
-    places where it is not made as long as there is another.
-    """
+    """One more run of a target, and why it is made."""
 
     target: Target
     phase: Phase
     range: int
+    """The ordinal of the range for which it is made, from 1."""
     node: int | None = None
+    """The candidate of that range that is probed, or its good end. None where the target is neither."""
     save_golden: bool = False
+    """Whether it saves the data that it makes."""
     avoid: frozenset[str] = frozenset()
+    """The places where it is not made as long as there is another."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningProbe:
-    """A probe that was started, by the number that its driver gave it, and has neither finished nor been cancelled."""
+    """A probe that was started, and has neither finished nor been cancelled. Its driver chose the number."""
 
     number: int
     wanted: WantedProbe
@@ -85,15 +82,10 @@ class ProbeTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedProbe:
-    """The result of a probe.
-
-    number: in the order of the starts. evidence: the lines that say most of it. place: the host and the slot on it
-    where it was made, and so the worktree, the virtual environment and the board behind it. It is None where that is
-    not known. kernels: the names of the kernels that its build directory holds. errors: those of a compiler that made
-    it a skip.
-    """
+    """The result of a probe."""
 
     number: int
+    """Its place in the order of the starts."""
     content: str
     phase: Phase
     judgement: Judgement
@@ -101,26 +93,29 @@ class FinishedProbe:
     verdict_source: VerdictSource = VerdictSource.OUTPUT
     signature: str | None = None
     evidence: tuple[str, ...] = ()
+    """The lines that say most of the result."""
     metrics: Mapping[str, Mapping[str, float]]
     place: str | None = None
+    """The host and its slot, which stand for a worktree, a virtual environment and a board. None where unknown."""
     kernels: tuple[str, ...] = ()
+    """The names of the kernels in its build directory."""
     errors: tuple[CompilerError, ...] = ()
+    """The errors of a compiler that made it a skip."""
     symptoms: Symptoms | None = None
-    """What a command showed of its failure. None where it is not judged by that."""
+    """What a command printed, and how it ended. None where a run is not judged by that."""
     likeness: float = 1.0
     """The chance that a failed probe shows the failure of the failing end."""
     times: ProbeTimes
 
     @property
     def may_be_machine(self) -> bool:
-        """Return whether the probe says nothing of its commit, because the machine may have failed."""
+        """Return whether the machine may have failed, so that the probe says nothing of its commit."""
         judges_commit = self.verdict.traits.judges_commit
         return not judges_commit or (self.symptoms is not None and self.symptoms.may_be_machine)
 
 
 def slot_build(content: str, place: str | None, times: ProbeTimes) -> SlotBuild | None:
-    """Return what stands in a slot after a probe. Return None where it was not built, or where its place is not
-    known."""
+    """Return what a probe left in its slot. Return None where it built nothing, or where its place is unknown."""
     if place is None or not times.was_built:
         return None
     is_new = times.build_source is BuildSource.BUILT and times.build_seconds > 0
@@ -129,30 +124,28 @@ def slot_build(content: str, place: str | None, times: ProbeTimes) -> SlotBuild 
 
 @dataclass(frozen=True)
 class ProbeLog:
-    """All probes of one bisection.
-
-    `ended` are the finished ones in the order in which they ended. With several workers this is not the order of their
-    starts. `running` are in the order of their starts.
-    """
+    """All probes of one bisection."""
 
     ended: tuple[FinishedProbe, ...] = ()
-    running: tuple[RunningProbe, ...] = field(default=())
+    """The finished probes in the order in which they ended. With several workers, their starts had another order."""
+    running: tuple[RunningProbe, ...] = ()
+    """The running probes in the order of their starts."""
 
     def with_started(self, probe: RunningProbe) -> "ProbeLog":
         """Return the log with a probe that has just been started."""
         return replace(self, running=(*self.running, probe))
 
     def with_finished(self, probe: FinishedProbe) -> "ProbeLog":
-        """Return the log with a result. Raises `ValueError` where the probe counts already."""
+        """Return the log with a result. Raises `ValueError` where the probe has one already."""
         if any(known.number == probe.number for known in self.ended):
             raise ValueError(f"probe {probe.number}: expected one result, found a second one")
-        return ProbeLog((*self.ended, probe), self._other_running({probe.number}))
+        return ProbeLog((*self.ended, probe), self._running_except({probe.number}))
 
     def with_cancelled(self, numbers: Iterable[int]) -> "ProbeLog":
-        """Return the log without some running probes, which were stopped. They never count."""
-        return replace(self, running=self._other_running({*numbers}))
+        """Return the log without running probes that were stopped."""
+        return replace(self, running=self._running_except({*numbers}))
 
-    def _other_running(self, numbers: set[int]) -> tuple[RunningProbe, ...]:
+    def _running_except(self, numbers: set[int]) -> tuple[RunningProbe, ...]:
         return tuple(probe for probe in self.running if probe.number not in numbers)
 
     @cached_property
@@ -177,7 +170,8 @@ class ProbeLog:
     def failures_where_bad(self) -> tuple[int, int]:
         """Return failures and judged runs, over all contents that failed at least once.
 
-        They say how surely a bad commit fails. Runs under a perturbation do not count, as they tell nothing of that.
+        Their ratio is the rate at which a bad commit fails. Runs under a perturbation have another rate and do not
+        count.
         """
         tallies = [
             self.tally(content)
@@ -194,21 +188,20 @@ _OPPOSITE = {Outcome.GOOD: Outcome.BAD, Outcome.BAD: Outcome.GOOD, Outcome.SKIP:
 
 @dataclass(frozen=True, kw_only=True)
 class RangeEvidence:
-    """A range, and how probes speak for its candidates.
-
-    graph: its candidates. contents: the content of each; None where it pins nothing that can be had. old_content: that
-    of the old end. inherited: what probes of an outer range tell of this one's ends.
-    """
+    """The candidates of a range, to turn probes into observations of them."""
 
     graph: CommitGraph
     contents: Sequence[str | None]
+    """The content of each candidate. None where it pins nothing that can be had."""
     old_content: str
+    """The content of the old end."""
     seeks: Seeks
     inherited: tuple[Observation, ...] = ()
+    """Observations of the ends of this range, by probes of an outer range."""
 
     @classmethod
     def from_range(cls, loaded: LoadedRange, *, inherited: tuple[Observation, ...] = ()) -> "RangeEvidence":
-        """Return the evidence for a loaded range. `inherited` speaks of its ends alone, by their numbers in it."""
+        """Return the evidence for a loaded range."""
         return cls(
             graph=loaded.graph,
             contents=loaded.candidate_contents,
@@ -219,7 +212,6 @@ class RangeEvidence:
 
     @cached_property
     def _nodes(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the candidates, or the good end, that have each content."""
         nodes: dict[str, tuple[int, ...]] = {self.old_content: (GOOD_END,)}
         for index, content in enumerate(self.contents):
             if content is not None:
@@ -228,41 +220,37 @@ class RangeEvidence:
 
     @cached_property
     def _unpinned_skips(self) -> tuple[Observation, ...]:
-        """Return the candidates that cannot be tested, because they pin nothing that can be had."""
+        """Return a skip for each candidate that pins nothing that can be had, so that it cannot be tested."""
         return tuple(
             Observation(node, Outcome.SKIP) for node, content in enumerate(self.contents) if content is None
         )
 
     def nodes_of(self, content: str) -> tuple[int, ...]:
-        """Return the candidates, or the good end, for which a probe of some content speaks."""
+        """Return the candidates with some content. The good end is among them where it has this content."""
         return self._nodes.get(content, ())
 
     def observations(
         self, log: ProbeLog, blamed: Mapping[str, tuple[BlamedFile, ...]] | None = None
     ) -> list[Observation]:
-        """Return all that tells something of this range, in the order in which the probes ended.
+        """Return all observations of this range, in the order in which the probes ended.
 
         `blamed` are the files that the errors of untestable contents name.
         """
         seen = [*self.inherited, *self._unpinned_skips]
         for probe in log.ended:
             causes: tuple[Cause, ...] = (blamed or {}).get(probe.content, ())
-            if (
-                not causes
-                and probe.judgement is Judgement.SKIP
-                and probe.symptoms
-                and (error := str(probe.symptoms))
-            ):
+            error = str(probe.symptoms) if probe.symptoms and probe.judgement is Judgement.SKIP else ""
+            if error and not causes:
                 causes = (RepeatedError(error),)
             seen += [replace(each, blamed=causes) for each in self.probe_observations(probe)]
         return seen
 
     def probe_observations(self, probe: FinishedProbe) -> Iterable[Observation]:
-        """Yield what a probe tells of this range: one observation of each candidate that has its content."""
+        """Yield an observation of each candidate that has the content of a probe."""
         nodes = self.nodes_of(probe.content)
         for node in nodes:
             yield Observation(
-                node, search_outcome(probe.judgement, self.seeks), probe.place, alike=len(nodes)
+                node, search_outcome(probe.judgement, self.seeks), probe.place, commit_count=len(nodes)
             )
 
     def inherit(
@@ -274,19 +262,18 @@ class RangeEvidence:
         ends: Mapping[bool, int | None],
         flipped: bool,
     ) -> "RangeEvidence":
-        """Return the evidence with what an outer range's probes tell of this one's ends, now that the outer culprit is
-        known.
+        """Return the evidence with observations of this range's ends, from an outer range's probes.
 
-        Commits from the culprit on do as with its new pin, the others as with its old one. ends: the end of this range
-        that the new pin (True) and the old one (False) is; None where it is neither. flipped: whether this range seeks
-        the opposite of what the outer one does.
+        A commit from the outer `culprit` on has the new pin, any other the old one. `ends` gives the end of this range
+        that the new pin (True) and the old one (False) stand for, or None. `flipped` says that this range seeks the
+        opposite of the outer one.
         """
         inherited: list[Observation] = []
         for probe in sorted(log.ended, key=lambda probe: probe.number):
             for seen in outer.probe_observations(probe):
-                changed = seen.commit != GOOD_END and bool(outer.graph.ancestors(seen.commit)[culprit])
-                contradicts = seen.outcome is Outcome.BAD and not changed
-                end = ends[changed]
+                has_new_pin = seen.commit != GOOD_END and bool(outer.graph.ancestors(seen.commit)[culprit])
+                contradicts = seen.outcome is Outcome.BAD and not has_new_pin
+                end = ends[has_new_pin]
                 if probe.content not in self._nodes and not contradicts and end is not None:
                     outcome = _OPPOSITE[seen.outcome] if flipped else seen.outcome
                     inherited.append(replace(seen, commit=end, outcome=outcome))
@@ -294,30 +281,32 @@ class RangeEvidence:
 
 
 def find_target(loaded: LoadedRange, node: int) -> Target:
-    """Return what is built for a candidate of a range, or for its good end. Raises `ValueError` where it pins
-    nothing."""
+    """Return the target of a candidate of a range, or of its good end. Raises `ValueError` where it pins nothing."""
     if node == GOOD_END:
         return old_end(loaded)
-    where = loaded.range
-    commit = loaded.collapsed.nodes[node].commit.sha
+    search_range = loaded.range
+    commit = loaded.commit_range.nodes[node].commit.sha
     content = loaded.contents[commit]
     if content is None:
         raise ValueError(
             f"{commit}: expected a commit that can be built, found one that pins nothing that can be had"
         )
-    return Target(repository=where.repository, commit=commit, held=where.held, content=content)
+    return Target(repository=search_range.repository, commit=commit, held=search_range.held, content=content)
 
 
 def old_end(loaded: LoadedRange) -> Target:
     """Return the old end of a range. It is good where a regression is sought."""
-    where = loaded.range
-    return Target(repository=where.repository, commit=where.old, held=where.held, content=loaded.old_content)
+    return _end(loaded, loaded.range.old, loaded.old_content)
 
 
 def new_end(loaded: LoadedRange) -> Target:
     """Return the new end of a range."""
+    return _end(loaded, loaded.range.new, loaded.new_content)
+
+
+def _end(loaded: LoadedRange, commit: str, content: str) -> Target:
     where = loaded.range
-    return Target(repository=where.repository, commit=where.new, held=where.held, content=loaded.new_content)
+    return Target(repository=where.repository, commit=commit, held=where.held, content=content)
 
 
 def passing_end(loaded: LoadedRange) -> Target:
@@ -331,10 +320,10 @@ def failing_end(loaded: LoadedRange) -> Target:
 
 
 def earlier_failures(evidence: RangeEvidence, log: ProbeLog, *, culprit: int | None) -> tuple[int, ...]:
-    """Return the candidates, ascending, that broke and were fixed before the culprit.
+    """Return the candidates, in ascending order, that broke and were fixed before the culprit.
 
-    Each failed more often than it passed, and the culprit is not among its ancestors. A descendant of it passed more
-    often than it failed.
+    Such a candidate failed more often than it passed, and a descendant of it passed more often than it failed. The
+    culprit is not among its ancestors.
     """
     graph = evidence.graph
     balance: dict[int, int] = {}
@@ -356,38 +345,37 @@ _UNKNOWN_RATES = Rates.unknown()
 
 @dataclass(frozen=True, kw_only=True)
 class BisectionQuestion:
-    """The question of a bisection.
-
-    range: where the change lies. Where the good end has to be found first (`gallop`), its old end is the root, and
-    nothing before that is looked at. golden: whether probes share frozen data, and where these come from. repositories:
-    the names of those of the stack; a pin of one of them can be searched, any other is a version. patched: whether
-    commits of the range are tested with patches. case: how the case is named; None where the stack's command is the
-    whole case.
-    """
+    """What the engine has to know of a question."""
 
     range: Range
+    """Where the change lies. With `gallop`, its old end is the root, before which nothing is looked for."""
     confidence: float
     gallop: bool = False
+    """Whether the good end has to be found first."""
     golden: Literal["none", "given", "captured"] = "none"
+    """Whether probes share frozen data, and where these come from."""
     repositories: frozenset[str]
-    patched: bool = False
+    """The names of the stack's repositories. A pin of one of them can be searched. Any other pin is a version."""
+    has_patches: bool = False
+    """Whether commits of the range are tested with patches."""
     measured_in: str | None = None
     """The repository of the case, where the stack file says how a case's script measures."""
     case: str | None = None
+    """The name of the case. None where the stack's command is the whole case."""
     mismatch: bool = True
-    """Whether a mismatch is what counts as bad, so that errors have a size."""
-    by_command: bool = False
-    """Whether a command is judged, or a person judges."""
-    by_likeness: bool = False
-    """Whether a failure of the command is bad only if it is like the failing end's."""
+    """Whether only a mismatch counts as bad, so that errors have a size."""
+    has_command: bool = False
+    """Whether a command or a person judges."""
+    compares_failures: bool = False
+    """Whether a command's failure is bad only if it is like the failing end's."""
     crash_is_bad: bool = False
     """Whether a command that a signal ends is bad, whatever the failing end shows."""
     rates: Rates = _UNKNOWN_RATES
-    """What is known of the fail rates before anything was run."""
+    """The fail rates that are expected before any run."""
     perturbations: tuple[OfferedPerturbation, ...] = ()
-    """What may make a flaky failure certain, in the order in which it is tried."""
-    parted: bool = False
-    """Whether the older end stands for one on another branch: it is the merge base of the two ends."""
+    """The perturbations that may make a flaky failure certain, in the order in which they are tried."""
+    starts_at_merge_base: bool = False
+    """Whether the older end is the merge base of the two ends, because these are on two branches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -397,16 +385,17 @@ class BisectionKnowledge:
     question: BisectionQuestion
     log: ProbeLog = field(default_factory=ProbeLog)
     frozen: bool = False
-    """Whether the golden data are there. All probes from then on get them."""
+    """Whether the golden data are frozen. Each probe that is started then gets them."""
     answers: tuple[tuple[HistoryQuestion, HistoryAnswer], ...] = ()
+    """Each question that git has answered, with its answer."""
 
     def with_answer(self, question: HistoryQuestion, answer: HistoryAnswer) -> "BisectionKnowledge":
-        """Return the knowledge with an answer."""
+        """Return the knowledge with one more answer."""
         return replace(self, answers=(*self.answers, (question, answer)))
 
     def has_answer(self, question: HistoryQuestion) -> bool:
         """Return whether a question was answered."""
-        return any(asked == question for asked, _ in self.answers)
+        return any(answered == question for answered, _ in self.answers)
 
     @overload
     def answer(self, question: AskRange) -> LoadedRange | None: ...
@@ -431,9 +420,9 @@ class BisectionKnowledge:
     @overload
     def answer(self, question: AskPins) -> tuple[PinRecord, ...]: ...
     def answer(self, question: HistoryQuestion) -> object:
-        """Return the answer to a question. Raises `LookupError` where it was not answered."""
-        for asked, answer in self.answers:
-            if asked == question:
+        """Return the answer to a question. Raises `LookupError` where there is none."""
+        for answered, answer in self.answers:
+            if answered == question:
                 return cast(object, answer)
         raise LookupError(f"expected an answer to {question}, found none")
 
@@ -453,25 +442,24 @@ class SavedData:
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """How many candidates are left. The search takes about `expected_steps` more steps, one after the other.
-
-    expected_steps: None where that cannot be told. runs: the least and the most runs after which such a search mostly
-    ends, where runs contradict each other.
-    """
+    """How much of a search is left."""
 
     candidates: int
     expected_steps: float | None
+    """The number of further steps, one after the other. None where it is unknown."""
     runs: tuple[int, int] | None = None
+    """The least and the most runs after which most such searches end. Set only where runs contradict each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfirmationProgress:
-    """One commit is left. It is confirmed until the wanted confidence is reached. `runs` as of `SearchProgress`."""
+    """How sure the search is of the one commit that is left. It ends at the `wanted` confidence."""
 
     commit: str
     confidence: float
     wanted: float
     runs: tuple[int, int] | None = None
+    """As of `SearchProgress`."""
 
 
 @dataclass(frozen=True)
@@ -489,18 +477,19 @@ class GoodEnd:
 
 
 Note: TypeAlias = SearchProgress | ConfirmationProgress | Notice | GoodEnd
-"""A message to show, or to keep. It changes nothing."""
+"""A message to show, or to keep. A bisection does not depend on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What has to happen: start and cancel these probes, answer these questions, freeze this golden data.
-
-    Where all are empty, the bisection waits for the running probes. `cancel` gives the numbers of running probes.
-    """
+    """What has to happen before the bisection goes on. Without any need, it waits for the running probes."""
 
     start: tuple[WantedProbe, ...] = ()
+    """The probes to start."""
     cancel: tuple[int, ...] = ()
+    """The numbers of the running probes to stop."""
     load: tuple[HistoryQuestion, ...] = ()
+    """The questions that git has to answer."""
     freeze: GivenData | SavedData | None = None
+    """The golden data to freeze."""
     notes: tuple[Note, ...] = ()

@@ -1,14 +1,8 @@
-"""The search of a range, and the check of a culprit's parents.
+"""The search of a range, the check of a culprit's parents, and perturbations of a flaky failure.
 
-`CulpritSearch` probes next what tells most, until one hypothesis has the requested confidence. It may first read
-failures in another way, or search under a perturbation. `ParentCheck` then runs those parents of the culprit that lie
-outside of the range, or that were assumed to do as another commit does. A line that was forked before the range began
-may lack a fix that the good end has. Then the line's first commit fails without being to blame, and the search goes on
-without the line.
-
-Of a flaky failure, perturbations of the case are tried at both ends, to find one that makes the failure certain. The
-range is then searched under that perturbation, and its answer is only where the search without one begins. A
-perturbation may show another commit's fault. So its answer counts as a prior, beside a rest for every commit alike.
+`CulpritSearch` runs the most informative probes, until one hypothesis has the requested confidence. `ParentCheck` then
+runs those parents of the culprit that lie outside of the range. `PerturbationTrials` looks for a perturbation that
+makes a flaky failure certain. The range is then searched under it, and `unperturbed_search` begins from that answer.
 """
 
 import math
@@ -21,9 +15,9 @@ import numpy as np
 from typing_extensions import override
 
 from ...runner.case.case import PERTURBATION_KEY
-from ...runner.errors import EndsError, UserError
+from ...runner.errors import UserError
 from ...runner.verdict.symptoms import Symptoms
-from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, plural
+from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, percent, plural
 from ..history.questions import AskTarget, OfferedPerturbation
 from ..history.range import Target, candidates_on_line, remove_candidates, search_outcome
 from ..search.belief import Outcome, Prior
@@ -69,87 +63,111 @@ from .runs import (
 )
 from .trouble import (
     cherry_pick_questions,
+    describe_unjudgeable,
     environment_changed,
     should_recheck_end,
     unjudgeable_runs,
     untestable_stretch_advice,
 )
-from .trouble import describe_unjudgeable as told_of_unjudged
 
 _DECISION_ODDS = 99.0
-"""A parent counts as passing or failing at these odds, which are those of 99 %."""
-
-_MOST_RUNS = 24
-"""A content that has told nothing after this many runs is skipped. A bad end that passes is waited for as many."""
-_LEAST_RATE = 0.01
-"""A rate keeps at least this distance from 0 and from 1, since no rate is surely 0 or 1."""
+"""A parent counts as passing or failing at these odds. They are those of 99 %."""
+_MAX_RUNS = 24
+"""A content that is not decided after this many runs is a skip."""
+_MIN_RATE = 0.01
+"""A rate keeps this distance from 0 and from 1, because no rate is surely 0 or 1."""
 
 
 @dataclass(frozen=True)
 class ParentCheck(CulpritState):
-    """A culprit is confirmed by the commits of the range. Its other parents are run."""
+    """Runs those parents of a culprit that lie outside of the range.
+
+    A line that was forked before the range began may lack a fix that the good end has. Then its first commit fails
+    without being to blame, and the search goes on without the line. The same holds for a history of its own, whose
+    first commit has no parent: it may lack what the case needs.
+    """
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
-        where = self.search.loaded.range
-        asked = [
-            AskTarget(repository=where.repository, commit=parent, held=where.held)
+        search_range = self.search.loaded.range
+        if not self.search.loaded.commit_range.nodes[self.culprit.node].commit.parents:
+            return self._drop_line(None)
+        questions = [
+            AskTarget(repository=search_range.repository, commit=parent, held=search_range.held)
             for parent in self._outside_parents()
         ]
-        if wait := load_all(known, *asked):
+        if wait := load_all(known, *questions):
             return wait
-        for question in asked:
+        for question in questions:
             target = known.answer(question)
-            outcome = Outcome.SKIP if target is None else self._outcome(known, target)
-            if outcome is None and target is not None:
-                return self._run(known, target)
-            if outcome is Outcome.BAD:
-                elsewhere = question.commit in self.search.loaded.elsewhere
-                return (self._conclude_outside_paths if elsewhere else self._drop_line)(question.commit)
-            if outcome is not Outcome.GOOD:
+            if target is None:
                 return self._conclude_suspect(question.commit)
+            match self._outcome(known, target):
+                case None:
+                    return self._run(known, target)
+                case Outcome.SKIP:
+                    return self._conclude_suspect(question.commit)
+                case Outcome.BAD if question.commit in self.search.loaded.unrelated:
+                    return self._conclude_outside_paths(question.commit)
+                case Outcome.BAD:
+                    return self._drop_line(question.commit)
+                case Outcome.GOOD:
+                    continue
         return Move(PinTests(self.culprit))
 
     def _outside_parents(self) -> list[str]:
-        """Return the parents of the culprit that no runs of the range tell of. The old end of the range is not among
-        them."""
+        """Return the parents of the culprit that are neither candidates nor the old end of the range."""
         loaded = self.search.loaded
-        inside = {commit.sha for commit in loaded.commits} - loaded.elsewhere | {loaded.range.old}
-        commit = loaded.collapsed.nodes[self.culprit.node].commit
+        inside = {commit.sha for commit in loaded.commits} - loaded.unrelated | {loaded.range.old}
+        commit = loaded.commit_range.nodes[self.culprit.node].commit
         parents = commit.parents[:1] if loaded.range.first_parent else commit.parents
         return [parent for parent in parents if parent not in inside]
 
     def _outcome(self, known: BisectionKnowledge, parent: Target) -> Outcome | None:
-        """Return the outcome of a parent, or None where one more run has to tell."""
+        """Return the outcome of a parent. Return None where one more run has to decide."""
         loaded = self.search.loaded
         if parent.content == loaded.old_content:
             return Outcome.GOOD
-        ends = passing_end(loaded).content, failing_end(loaded).content
-        judgement = judge_by_end_rates(self.search.log(known), parent.content, good=ends[0], bad=ends[1])
+        judgement = judge_by_end_rates(
+            self.search.log(known),
+            parent.content,
+            good=passing_end(loaded).content,
+            bad=failing_end(loaded).content,
+        )
         return None if judgement is None else search_outcome(judgement, loaded.range.seeks)
 
     def _run(self, known: BisectionKnowledge, parent: Target) -> Wait:
         wanted = WantedProbe(target=parent, phase=Phase.CONFIRM, range=self.search.ordinal)
         return await_probe(known, wanted)
 
-    def _drop_line(self, parent: str) -> Advance:
-        """Go on without the line of the culprit. The line does the same before its first commit."""
+    def _drop_line(self, parent: str | None) -> Advance:
+        """Go on without the culprit's line. The parent of its first commit has the same result, or there is none."""
         search, named = self.search, self.culprit.named
-        line = candidates_on_line(search.loaded.graph, self.culprit.node)
-        if search.loaded.graph.bad in line:
-            # In a pinned repository the commit that moves the pin stays named. A parent on a line that was left out is
-            # no ancestor of the good end.
-            if search.ordinal > 1 or parent in search.loaded.left_out:
-                return self._conclude_suspect(parent)
-            raise self._earlier_fix_error(parent)
-        loaded = remove_candidates(search.loaded, line)
-        text = (
-            f"{named.commit[:12]} is not to blame: its parent {parent[:12]}, from before the range, does the same. "
-            f"Its line lacks what the good end has; {plural(len(line), 'commit')} of it left out"
+        line = candidates_on_line(
+            search.loaded.graph, self.culprit.node, joined=search.loaded.merges_of_old_end
         )
-        bad = {search.loaded.graph.bad: loaded.graph.bad}
+        if search.loaded.graph.bad in line:
+            # In a pinned repository the commit that moves the pin is the answer. A parent on a line that was left out
+            # is no ancestor of the good end.
+            if search.ordinal > 1 or parent is None or parent in search.loaded.left_out:
+                return self._conclude_suspect(parent)
+            searched = search.loaded.range
+            old = next(iter(searched.also_old), searched.old)
+            raise searched.other_side_error(parent, role="common ancestor", old=old)
+        loaded = remove_candidates(search.loaded, line)
+        why = (
+            "it has no parent"
+            if parent is None
+            else f"its parent {parent[:12]}, from before the range, has the same result"
+        )
+        text = (
+            f"{named.commit[:12]} is not to blame: {why}. "
+            f"Its line lacks what the good end has, so the search leaves out {plural(len(line), 'commit')} of it"
+        )
+        renumbered = {search.loaded.graph.bad: loaded.graph.bad}
         inherited = (
-            replace(seen, commit=bad.get(seen.commit, seen.commit)) for seen in search.evidence.inherited
+            replace(seen, commit=renumbered.get(seen.commit, seen.commit))
+            for seen in search.evidence.inherited
         )
         evidence = RangeEvidence.from_range(loaded, inherited=tuple(inherited))
         narrower = RangeSearch(
@@ -162,26 +180,10 @@ class ParentCheck(CulpritState):
         )
         return Enter(narrower, self.culprit.enclosing, (Notice(text),))
 
-    def _earlier_fix_error(self, parent: str) -> EndsError:
-        """Return an error: what the newer end does came before the range, and was undone on the way to the older
-        end."""
-        where = self.search.loaded.range
-        regression = where.seeks is Seeks.REGRESSION
-        other = next(iter(where.also_old), where.old)
-        old, new, does, what = (
-            ("good", "bad", "fails", "fixed") if regression else ("bad", "good", "passes", "introduced")
-        )
-        ends = f"--find-fix --bad {parent} --good {other}" if regression else f"--good {parent} --bad {other}"
-        return EndsError(
-            f"{parent[:12]}, which both {old} {other[:12]} and {new} {where.new[:12]} build on, {does} too: it was "
-            f"{what} on the way to {other[:12]}, and {new} {where.new[:12]} has no commit that does so; to find by "
-            f"which commit, ask with {ends}"
-        )
-
     def _conclude_outside_paths(self, parent: str) -> Advance:
-        """Conclude that the change lies in commits that touch none of the paths that the search was limited to."""
+        """Conclude that the change lies in commits outside of the paths to which the search was limited."""
         loaded, named = self.search.loaded, self.culprit.named
-        nodes = loaded.collapsed.nodes
+        nodes = loaded.commit_range.nodes
         node = next((node for node in nodes if any(each.sha == parent for each in node.members)), None)
         before = loaded.range.old if node is None else node.commit.sha
         conclusion = Conclusion(
@@ -195,15 +197,17 @@ class ParentCheck(CulpritState):
         )
         return Move(FinalState(self.search, conclusion, self.culprit.enclosing))
 
-    def _conclude_suspect(self, parent: str) -> Advance:
-        """Conclude that the commit is only a suspect: its parent tells nothing, so nothing is proven."""
+    def _conclude_suspect(self, parent: str | None) -> Advance:
+        """Conclude that the commit is only a suspect, because its parent could not be judged, or it has none."""
         named = self.culprit.named
+        why = (
+            "it has no parent"
+            if parent is None
+            else f"its parent {parent[:12]} could not be distinguished from it"
+        )
         conclusion = Conclusion(
             outcome=BisectionOutcome.SUSPECT,
-            message=(
-                f"{named.repository} {named.commit} is the suspect: its parent {parent[:12]} could not be told "
-                "from it"
-            ),
+            message=f"{named.repository} {named.commit} is the suspect: {why}",
             suspects=(named.model_copy(update={"confidence": None}),),
             earlier_failures=self.culprit.earlier_failures,
         )
@@ -211,25 +215,24 @@ class ParentCheck(CulpritState):
 
 
 def judge_by_end_rates(log: ProbeLog, content: str, *, good: str, bad: str) -> Judgement | None:
-    """Return whether a content fails as often as the bad end's or as the good one's. Return None where one more run has
-    to tell.
+    """Return BAD or GOOD, by the end whose failure rate a content has. Return None where another run has to decide.
 
     The test is Wald's sequential probability ratio test (Sequential Analysis, 1947) between the rates of both ends, at
-    odds of 99. The content is a skip where a run cannot be judged, or where too many runs told nothing.
+    odds of 99. The content is a skip where a run could not be judged, or where too many runs decided nothing.
     """
     tally = log.tally(content)
     fails, passes = tally[Judgement.BAD], tally[Judgement.GOOD]
-    rates = _fail_rates(log.tally(good), log.tally(bad))
-    evidence = fails * math.log(rates[1] / rates[0]) + passes * math.log((1 - rates[1]) / (1 - rates[0]))
+    good_rate, bad_rate = _fail_rates(log.tally(good), log.tally(bad))
+    evidence = fails * math.log(bad_rate / good_rate) + passes * math.log((1 - bad_rate) / (1 - good_rate))
     if evidence >= math.log(_DECISION_ODDS):
         return Judgement.BAD
     if evidence <= -math.log(_DECISION_ODDS):
         return Judgement.GOOD
-    return Judgement.SKIP if tally[Judgement.SKIP] or fails + passes >= _MOST_RUNS else None
+    return Judgement.SKIP if tally[Judgement.SKIP] or fails + passes >= _MAX_RUNS else None
 
 
 def _fail_rates(good: Counter[Judgement], bad: Counter[Judgement]) -> tuple[float, float]:
-    """Return the expected fail rates of the ends, as the search assumes them. Neither is surely 0 or 1."""
+    """Return the expected fail rates of the good and the bad end, as the search assumes them."""
     fitted = fit(
         Rates.unknown(),
         good_fails=np.array([float(good[Judgement.BAD])]),
@@ -237,18 +240,17 @@ def _fail_rates(good: Counter[Judgement], bad: Counter[Judgement]) -> tuple[floa
         bad_fails=np.array([float(bad[Judgement.BAD])]),
         bad_passes=np.array([float(bad[Judgement.GOOD])]),
     )
-    return max(_LEAST_RATE, float(fitted.good[0])), min(1 - _LEAST_RATE, float(fitted.bad[0]))
+    return max(_MIN_RATE, float(fitted.good[0])), min(1 - _MIN_RATE, float(fitted.bad[0]))
 
 
 _SHORTER, _LONGER = 0.5, 5.0
-"""Most searches whose runs contradict each other end between these multiples of a prediction. The prediction assumes
-that each run tells as much as the next one. It held for 8 of 10 searches at rates from 0 and 0.3 to 0.2 and 1, of 16
-and 64 commits."""
+"""Most searches for a flaky failure end between these multiples of the predicted runs. The prediction assumes that all
+runs are equally informative. At rates from 0 and 0.3 to 0.2 and 1, of 16 and 64 commits, 80 % of the searches did."""
 
 
 @dataclass(frozen=True)
 class CulpritSearch(RangeState):
-    """A range whose ends differ is searched."""
+    """Searches a range whose ends differ, in rounds of those runs that tell most for their cost."""
 
     enclosing: EnclosingRanges
 
@@ -262,35 +264,32 @@ class CulpritSearch(RangeState):
         if wait := load_all(known, *search.blame_questions(known)):
             return wait
         posterior = search.posterior(known, context)
-        if (elsewhere := self._alternative_search(posterior, known, context)) is not None:
-            return elsewhere
+        if (detour := self._detour(posterior, known, context)) is not None:
+            return detour
         decision = self._decide(posterior, known, context)
         if isinstance(decision, OnlySkipped | Undecided):
-            # Where nothing else is left, try what other bisections could not build, and what the machine may have
-            # failed: it may be testable now.
+            # As a last resort, run what other bisections could not build, and what the machine may have failed.
             posterior = search.posterior(known, context, last_resort=True)
             decision = self._decide(posterior, known, context)
-        numbers = [probe.number for probe in known.log.running]
-        if self._is_answer(decision) and (surely := self._restrict_to_sure(known)) is not None:
-            return surely
+        if _is_answer(decision) and (sure := self._restrict_to_sure(known)) is not None:
+            return sure
         if isinstance(decision, Round):
-            start = self._start(decision)
-            cancel = tuple(numbers[place] for place in decision.cancel)
-            return Wait(
-                Needs(start=start, cancel=cancel, notes=(_progress_note(decision, posterior, search),))
-            )
-        if numbers:
-            return Wait(Needs(cancel=tuple(numbers)))
-        if search.unperturbed is not None:
+            return Wait(self._round_needs(decision, posterior, known))
+        if known.log.running:
+            return _cancel_running(known)
+        if search.unperturbed_search is not None:
             culprit = decision.culprit if isinstance(decision, FoundCulprit) else None
             return Enter(unperturbed_search(search, posterior, culprit=culprit), self.enclosing)
         return self._finish(decision, posterior, known, context)
 
     def _rerun_passing_end(self, known: BisectionKnowledge, *, is_answer: bool = False) -> Wait | None:
-        """Run the end that passed again, where nothing can be judged any more. Raises `UserError` where that end cannot
-        be judged either."""
+        """Return a wait for a further run of the passing end, if perhaps nothing can be judged any more.
+
+        Return None otherwise. `is_answer` says that the next answer names untestable suspects. Raises `UserError` where
+        it is proven that nothing can be judged.
+        """
         if unjudged := unjudgeable_runs(known.log.ended):
-            raise UserError(told_of_unjudged(unjudged))
+            raise UserError(describe_unjudgeable(unjudged))
         if not should_recheck_end(known.log, is_answer=is_answer):
             return None
         passing = passing_end(self.range_search.loaded)
@@ -298,11 +297,8 @@ class CulpritSearch(RangeState):
             known, WantedProbe(target=passing, phase=Phase.ENDPOINT, range=self.range_search.ordinal)
         )
 
-    def _alternative_search(
-        self, posterior: Posterior, known: BisectionKnowledge, context: Context
-    ) -> Advance | None:
-        """Return the other way in which the range is searched first, by what the runs have shown. Return None without
-        one."""
+    def _detour(self, posterior: Posterior, known: BisectionKnowledge, context: Context) -> Advance | None:
+        """Return the step that the runs so far require before the next round. Return None where they require none."""
         search = self.range_search
         if (again := self._rerun_passing_end(known)) is not None:
             return again
@@ -312,68 +308,55 @@ class CulpritSearch(RangeState):
                 return self._restrict_to_sure(known)
         if should_try_perturbations(search, known, posterior):
             return Wait(Needs()) if known.log.running else Move(PerturbationTrials(search, self.enclosing))
-        if search.unperturbed is not None and posterior.certain is None and not known.log.running:
+        if search.unperturbed_search is not None and posterior.certain is None and not known.log.running:
             # The failure is flaky under the perturbation too.
             return Enter(unperturbed_search(search, posterior), self.enclosing)
         return None
 
-    @staticmethod
-    def _is_answer(decision: Round | Answer) -> bool:
-        """Return whether the decision would confirm or name a commit, or name commits that cannot be tested."""
-        return isinstance(decision, FoundCulprit | OnlySkipped) or (
-            isinstance(decision, Round) and decision.confirming is not None
-        )
-
     def _has_unsure_failures(self, known: BisectionKnowledge) -> bool:
-        """Return whether failures count that may not be the end's.
+        """Return whether the search counts failures that may differ from the failing end's.
 
-        Where a fix is sought, they do not matter: the first commit that passes is the answer, whatever failed before.
+        They do not matter where a fix is sought, because its commit is the first that passes.
         """
         search = self.range_search
-        may_differ = search.unperturbed is None and search.loaded.range.seeks is Seeks.REGRESSION
-        return may_differ and any(map(is_unsure, search.log(known).ended))
+        matters = search.unperturbed_search is None and search.loaded.range.seeks is Seeks.REGRESSION
+        return matters and any(map(is_unsure, search.log(known).ended))
 
     def _restrict_to_sure(self, known: BisectionKnowledge) -> Advance | None:
-        """Go on with only the failures that surely are the end's. Return None where no other failure counts.
+        """Go on with only the failures that are surely the failing end's. Return None where no others are counted.
 
-        Exit codes alone may tell failures apart. Then the end is run first, until its exit codes are known.
+        Where failures differ in nothing but exit codes, the end is run first, until its exit codes are known.
         """
         search = self.range_search
-        if search.unperturbed is None and rerun_end(known, search.failing_target.content):
+        if search.unperturbed_search is None and rerun_end(known, search.failing_target.content):
             return await_probe(known, search.make_probe(search.loaded.graph.bad, Phase.CONFIRM))
         if not self._has_unsure_failures(known):
             return None
         if known.log.running:
-            return Wait(Needs(cancel=tuple(probe.number for probe in known.log.running)))
+            return _cancel_running(known)
         return Enter(search.with_reading(Reading.SURE), self.enclosing, (_unsure_notice(known, search),))
 
     def _finish(
         self, decision: Answer, posterior: Posterior, known: BisectionKnowledge, context: Context
     ) -> Advance:
-        """Draw the answer, as nothing is left to run here. Where suspects could not be judged, run again first what was
-        judged before."""
-        search = self.range_search
-        if isinstance(decision, OnlySkipped) and (again := self._rerun_passing_end(known, is_answer=True)):
-            return again
-        if isinstance(decision, OnlySkipped) and (
-            wait := load_all(known, *cherry_pick_questions(search, known, decision.candidates))
-        ):
-            return wait
-        nodes = search.loaded.collapsed.nodes
+        """Draw the conclusion from an answer, once nothing runs any more."""
+        search, advice = self.range_search, None
+        if isinstance(decision, OnlySkipped):
+            if (again := self._rerun_passing_end(known, is_answer=True)) is not None:
+                return again
+            if wait := load_all(known, *cherry_pick_questions(search, known, decision.candidates)):
+                return wait
+            advice = untestable_stretch_advice(search, known, decision.candidates)
+        nodes = search.loaded.commit_range.nodes
         culprit = decision.culprit if isinstance(decision, FoundCulprit) else None
         earlier = tuple(
             nodes[node].commit.sha
             for node in earlier_failures(search.evidence, search.log(known), culprit=culprit)
         )
         if isinstance(decision, FoundCulprit):
-            return self._confirm(decision.culprit, posterior, known, earlier)
-        wall = (
-            untestable_stretch_advice(search, known, decision.candidates)
-            if isinstance(decision, OnlySkipped)
-            else ""
-        )
+            return self._confirm(decision.culprit, posterior, earlier)
         conclusion = conclusion_without_culprit(
-            search.loaded, decision, earlier, posterior=posterior, log=known.log, wall=wall
+            search.loaded, decision, earlier, posterior=posterior, log=known.log, advice=advice
         )
         if wait := load_all(known, *patch_questions(known, conclusion.suspects)):
             return wait
@@ -383,10 +366,7 @@ class CulpritSearch(RangeState):
     def _mix_readings(
         self, conclusion: Conclusion, known: BisectionKnowledge, context: Context
     ) -> Conclusion:
-        """Return the conclusion without a culprit.
-
-        Where failures may be the end's or others, it weighs what each reading leads to by the share of that reading.
-        """
+        """Return the conclusion with the chances of its suspects over all readings of unsure failures."""
         search = self.range_search
         unsure = [probe for probe in known.log.ended if is_unsure(probe)]
         if not unsure or not conclusion.suspects:
@@ -404,9 +384,7 @@ class CulpritSearch(RangeState):
             at_end=run_of_end(known.log, search.failing_target.content),
         )
 
-    def _confirm(
-        self, node: int, posterior: Posterior, known: BisectionKnowledge, earlier: tuple[str, ...]
-    ) -> Move:
+    def _confirm(self, node: int, posterior: Posterior, earlier: tuple[str, ...]) -> Move:
         search = self.range_search
         named = named_commit(search.loaded, node, float(posterior.belief.commits[node]))
         under, notes = search.found_under, tuple[Notice, ...]()
@@ -414,7 +392,10 @@ class CulpritSearch(RangeState):
             named = named.model_copy(update={"under": under.perturbation})
         elif under is not None and under.culprit is not None:
             shown = search.loaded.candidates[under.culprit]
-            text = f"{under.perturbation} shows another fault, since {shown[:12]}: without it the failure is not of it"
+            text = (
+                f"{under.perturbation} shows another fault, since {shown[:12]}: without it, another commit is to "
+                "blame"
+            )
             notes = (Notice(text),)
         culprit = ConfirmedCulprit(
             search=search,
@@ -434,64 +415,81 @@ class CulpritSearch(RangeState):
             in_flight=search.nodes_in_flight(known),
             workers=context.workers,
             confidence=search.confidence,
-            costs=probe_costs(search.expected_gain(posterior, known, context), context.rivals),
+            costs=probe_costs(search.expected_gain(posterior, known, context), context.cost_sharers),
             windows=search.loaded.windows,
             # Other bisections may have a better use for workers.
-            ahead=context.rivals is None,
+            ahead=context.cost_sharers is None,
         )
 
-    def _start(self, decision: Round) -> tuple[WantedProbe, ...]:
+    def _round_needs(self, decision: Round, posterior: Posterior, known: BisectionKnowledge) -> Needs:
         phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM
-        return tuple(self.range_search.make_probe(node, phase) for node in decision.start)
+        return Needs(
+            start=tuple(self.range_search.make_probe(node, phase) for node in decision.start),
+            cancel=tuple(known.log.running[place].number for place in decision.cancel),
+            notes=(_progress_note(decision, posterior, self.range_search),),
+        )
+
+
+def _is_answer(decision: Round | Answer) -> bool:
+    """Return whether a decision confirms or names a commit, or names commits that cannot be tested."""
+    if isinstance(decision, Round):
+        return decision.confirming is not None
+    return isinstance(decision, FoundCulprit | OnlySkipped)
+
+
+def _cancel_running(known: BisectionKnowledge) -> Wait:
+    return Wait(Needs(cancel=tuple(probe.number for probe in known.log.running)))
 
 
 def _unsure_notice(known: BisectionKnowledge, search: RangeSearch) -> Notice:
-    """Return the notice that says that, and why, the search goes on for the end's failure alone."""
+    """Return the notice that the search goes on with only the failures that are surely the failing end's."""
     unsure = next(probe for probe in search.log(known).ended if is_unsure(probe))
     at_end = run_of_end(known.log, search.failing_target.content)
-    here, there = _differing_words(unsure, at_end, passing_symptoms(known.log))
+    words, end_words = _differing_words(unsure, at_end, passing_symptoms(known.log))
     return Notice(
-        f"run {unsure.number} fails with {here}, the failing end {search.failing_target.commit[:12]} with "
-        f"{there}: with "
-        f"{unsure.likeness:.0%} this is one failure; the search goes on with the runs that surely show the end's"
+        f"run {unsure.number} fails with {words}, the failing end {search.failing_target.commit[:12]} with "
+        f"{end_words}: they are the same failure with a probability of {percent(unsure.likeness)}; the search "
+        "now counts only failures that are surely the end's"
     )
 
 
 def _differing_words(
     unsure: FinishedProbe, at_end: FinishedProbe | None, passing: Collection[Symptoms]
 ) -> tuple[str, str]:
-    """Return what two failures print that differs: their errors, the values in them, or the places in the source."""
-    here, there = unsure.signature or "its own failure", "its own failure"
+    """Return words for two failures that differ: their errors, values in these, or also their places in the source."""
+    words = unsure.signature or "its own failure"
     if at_end is None or at_end.signature is None:
-        return here, there
-    there = at_end.signature
-    if here != there or unsure.symptoms is None or at_end.symptoms is None:
-        return here, there
-    values = unsure.symptoms.values_without(passing), at_end.symptoms.values_without(passing)
+        return words, "its own failure"
+    end_words = at_end.signature
+    if words != end_words or unsure.symptoms is None or at_end.symptoms is None:
+        return words, end_words
+    values = unsure.symptoms.unusual_values(passing), at_end.symptoms.unusual_values(passing)
     for error in values[0].keys() & values[1].keys():
         if values[0][error] != values[1][error]:
             return f'"{values[0][error]}"', f'"{values[1][error]}"'
     places = unsure.symptoms.places, at_end.symptoms.places
-    return (f"{here} at `{places[0][0]}`", f"{there} at `{places[1][0]}`") if all(places) else (here, there)
+    if not all(places):
+        return words, end_words
+    return f"{words} at `{places[0][0]}`", f"{end_words} at `{places[1][0]}`"
 
 
 def _progress_note(decision: Round, posterior: Posterior, search: RangeSearch) -> Note:
     if (node := decision.confirming) is not None:
         return ConfirmationProgress(
-            commit=search.loaded.collapsed.nodes[node].commit.sha,
+            commit=search.loaded.commit_range.nodes[node].commit.sha,
             confidence=float(posterior.belief.commits[node]),
             wanted=search.confidence,
-            runs=_runs_to_come(decision.least_runs, least=1),
+            runs=_runs_to_come(decision.min_runs, least=1),
         )
     return SearchProgress(
-        _suspect_count(posterior), decision.expected_steps, _runs_to_come(decision.least_runs)
+        _suspect_count(posterior), decision.expected_steps, _runs_to_come(decision.min_runs)
     )
 
 
 def _runs_to_come(steps: float | None, *, least: int | None = None) -> tuple[int, int] | None:
-    """Return the least and the most runs after which a search mostly ends whose runs contradict each other.
+    """Return the least and the most runs after which most searches for a flaky failure end.
 
-    least: the least number, if so few may be enough.
+    `steps` is the predicted number. `least` replaces the least one.
     """
     if steps is None:
         return None
@@ -501,8 +499,8 @@ def _runs_to_come(steps: float | None, *, least: int | None = None) -> tuple[int
 def _suspect_count(posterior: Posterior) -> int:
     """Return how many candidates are left.
 
-    As long as no two probes contradict each other, these are the ones that may be to blame. Then they are the ones with
-    at least a hundredth of the likeliest one's probability.
+    These are the ones that may be to blame, as long as no two runs contradict each other. After that, they are the ones
+    with at least a hundredth of the likeliest one's probability.
     """
     certain = posterior.certain
     if certain is not None:
@@ -512,41 +510,34 @@ def _suspect_count(posterior: Posterior) -> int:
 
 
 _TRUST = 0.9
-"""A perturbation shows the searched fault and no other with this chance. Under it the bad end must always fail as
-without it, and the good end never."""
+"""After its trial, a perturbation shows the searched fault with this chance. Else it shows another commit's fault."""
 _HELP_CHANCE = 0.25
-"""A perturbation that was not tried yet is assumed to make a failure certain with this chance. Most do not help."""
+"""An untried perturbation is assumed to make a failure certain with this chance. Most do not help."""
 
 _FALSE_POSITIVE_RATE = 0.05
-"""A perturbation without effect is taken with at most this chance for one that makes the failure certain."""
+"""The chance, at most, that a perturbation without effect passes its trial."""
 
 _FAILURES_REQUIRED = (3, 8)
-"""The bad end must fail this often before a perturbation is used. The rate of failures without it decides between the
-two."""
+"""The least and the most failures of the bad end that a trial needs. The rate without a perturbation decides."""
 
 _PASSES_REQUIRED = 2
-"""The good end must pass this often before a perturbation is used: it must not make every commit fail."""
+"""The passes of the good end that a trial needs, because a perturbation may make every commit fail."""
 
 _MIN_COMMIT_CHANCE = 0.5
-"""Some commit must be to blame with at least this chance. Below it the search under a perturbation is ignored."""
+"""The search under a perturbation is ignored where it gives all commits together a smaller chance to be to blame."""
 _CONFIRMATION_RUNS = 3.0
-"""Where the failure is certain, this many runs confirm an answer: those of the culprit and its parent, after those that
-halve."""
+"""Where the failure is certain, this many runs of the culprit and its parent confirm an answer."""
 
 
 def should_try_perturbations(search: RangeSearch, known: BisectionKnowledge, posterior: Posterior) -> bool:
     """Return whether to try perturbations now.
 
-    They are tried once runs contradict each other, if none was tried before and it pays. A trial that was begun before
-    a resume goes on.
+    They are tried once, after runs have contradicted each other, if that pays. A trial that was begun before a resume
+    goes on.
     """
     offered = known.question.perturbations
-    if (
-        not offered
-        or search.perturbations_tried
-        or search.unperturbed is not None
-        or posterior.certain is not None
-    ):
+    may_try = bool(offered) and search.unperturbed_search is None and not search.perturbations_tried
+    if not may_try or posterior.certain is not None:
         return False
     begun = any(known.log.probes_for(each.content(search.failing_target.content)) for each in offered)
     return begun or _is_worth_trying(search, known, posterior)
@@ -554,25 +545,23 @@ def should_try_perturbations(search: RangeSearch, known: BisectionKnowledge, pos
 
 def _is_worth_trying(search: RangeSearch, known: BisectionKnowledge, posterior: Posterior) -> bool:
     """Return whether one more perturbation is expected to save more runs than its trial takes."""
-    rate = _rate(known)
-    unperturbed_runs, runs_if_certain = runs_expected(posterior, confidence=search.confidence)
-    # Without a perturbation the culprit fails once, and its parent passes until a failure would have shown.
-    rest = (1 - _TRUST) / 2
-    confirmed = 1 / rate + math.log(rest / (1 - search.confidence)) / -math.log(1 - rate)
-    under = runs_if_certain + _CONFIRMATION_RUNS + confirmed + _failures_needed(known) + _PASSES_REQUIRED
-    return _HELP_CHANCE * (unperturbed_runs - under) > 1 / (1 - rate)
-
-
-def _rate(known: BisectionKnowledge) -> float:
-    """Return how often a bad commit fails."""
     failures, runs = known.log.failures_where_bad()
-    return (failures + 0.5) / (runs + 1)
+    fail_rate = (failures + 0.5) / (runs + 1)
+    runs_without, runs_to_halve = runs_expected(posterior, confidence=search.confidence)
+    # Afterwards the culprit has to fail once without a perturbation, and its parent to pass until a failure would have
+    # shown.
+    doubt = (1 - _TRUST) / 2
+    passes_of_parent = math.log(doubt / (1 - search.confidence)) / -math.log(1 - fail_rate)
+    runs_under = runs_to_halve + _CONFIRMATION_RUNS + _failures_needed(known) + _PASSES_REQUIRED
+    saved = runs_without - (runs_under + 1 / fail_rate + passes_of_parent)
+    # A perturbation that does not help costs runs of the failing end until one passes.
+    return _HELP_CHANCE * saved > 1 / (1 - fail_rate)
 
 
 def _failures_needed(known: BisectionKnowledge) -> int:
-    """Return how many failures in a row show that the bad end always fails.
+    """Return how many failures in a row show that the bad end always fails under a perturbation.
 
-    It would hardly have so many by chance. Its runs so far are all that is known of its rate.
+    At its rate so far, it would have so many by chance with at most `_FALSE_POSITIVE_RATE`.
     """
     failures, runs = known.log.failures_where_bad()
     least, most = _FAILURES_REQUIRED
@@ -585,7 +574,7 @@ def _failures_needed(known: BisectionKnowledge) -> int:
 
 @dataclass(frozen=True)
 class PerturbationTrials(RangeState):
-    """The ends are run under one perturbation after another, until one makes the failure certain."""
+    """Runs both ends under one perturbation after another, until one makes the failure certain."""
 
     enclosing: EnclosingRanges
 
@@ -597,98 +586,115 @@ class PerturbationTrials(RangeState):
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
         search = self.range_search
-        running = [probe.number for probe in known.log.running]
+        running = known.log.running
         wanted: list[WantedProbe] = []
         for offered in known.question.perturbations:
             trial = _Trial(search.perturb(offered), known)
             if trial.is_passed:
                 if running:
-                    return Wait(Needs(cancel=tuple(running)))
-                return Enter(trial.under, self.enclosing, (Notice(trial.notice_text(offered)),))
+                    return _cancel_running(known)
+                return Enter(trial.perturbed_search, self.enclosing, (Notice(trial.notice_text(offered)),))
             wanted += trial.probes_to_start()
             if len(wanted) + len(running) >= context.workers:
                 break
         if wanted or running:
             return Wait(Needs(start=tuple(wanted[: max(0, context.workers - len(running))])))
         names = ", ".join(offered.name for offered in known.question.perturbations)
-        notice = Notice(f"the failure comes and goes under each perturbation that was tried, too: {names}")
+        notice = Notice(f"the failure is flaky under each perturbation that was tried, too: {names}")
         return Enter(search.finish_perturbations(None), self.enclosing, (notice,))
 
 
+@dataclass(frozen=True)
 class _Trial:
-    """What both ends did so far under one perturbation."""
+    """The trial of one perturbation, by the runs of both ends under it."""
 
-    def __init__(self, under: RangeSearch, known: BisectionKnowledge) -> None:
-        self.under = under
-        self._known = known
-        loaded, log = under.loaded, known.log
-        self._failing, self._passing = failing_end(loaded), passing_end(loaded)
-        of_failing = log.probes_for(self._failing.content)
-        self._failures = sum(probe.judgement is Judgement.BAD for probe in of_failing)
-        self._passes = log.tally(self._passing.content)[Judgement.GOOD]
-        unperturbed_failures = {
-            (probe.verdict, probe.signature)
-            for probe in log.probes_for(under.unperturbed.failing_target.content if under.unperturbed else "")
-            if probe.judgement is Judgement.BAD
-        }
-        self._failed = any(
-            probe.judgement is not Judgement.BAD
-            or (probe.verdict, probe.signature) not in unperturbed_failures
-            for probe in of_failing
-        ) or any(probe.judgement is not Judgement.GOOD for probe in log.probes_for(self._passing.content))
+    perturbed_search: RangeSearch
+    known: BisectionKnowledge
 
     @property
     def is_passed(self) -> bool:
         """Return whether the failure is certain under the perturbation."""
-        return not self._failed and self._missing_runs() == (0, 0)
+        return not self._is_failed and self._missing_runs == (0, 0)
 
+    @property
+    def _failing_runs(self) -> list[FinishedProbe]:
+        """Return the runs of the failing end."""
+        return self.known.log.probes_for(failing_end(self.perturbed_search.loaded).content)
+
+    @property
+    def _passing_runs(self) -> list[FinishedProbe]:
+        """Return the runs of the passing end."""
+        return self.known.log.probes_for(passing_end(self.perturbed_search.loaded).content)
+
+    @property
+    def _is_failed(self) -> bool:
+        """Return whether a run of the passing end failed, or one of the failing end did not fail as unperturbed."""
+        assert self.perturbed_search.unperturbed_search is not None
+        unperturbed_failures = {
+            (probe.verdict, probe.signature)
+            for probe in self.known.log.probes_for(
+                self.perturbed_search.unperturbed_search.failing_target.content
+            )
+            if probe.judgement is Judgement.BAD
+        }
+        return any(
+            probe.judgement is not Judgement.BAD
+            or (probe.verdict, probe.signature) not in unperturbed_failures
+            for probe in self._failing_runs
+        ) or any(probe.judgement is not Judgement.GOOD for probe in self._passing_runs)
+
+    @property
     def _missing_runs(self) -> tuple[int, int]:
-        """Return how many more runs of the failing and of the passing end the trial takes."""
+        """Return how many more runs of the failing and of the passing end the trial takes, if it does not fail."""
         return (
-            max(0, _failures_needed(self._known) - self._failures),
-            max(0, _PASSES_REQUIRED - self._passes),
+            max(0, _failures_needed(self.known) - len(self._failing_runs)),
+            max(0, _PASSES_REQUIRED - len(self._passing_runs)),
         )
 
     def probes_to_start(self) -> list[WantedProbe]:
         """Return the runs that are still to be started, those of the failing end first."""
-        if self._failed:
+        if self._is_failed:
             return []
-        loaded = self.under.loaded
+        loaded = self.perturbed_search.loaded
         nodes = (loaded.graph.bad, GOOD_END)
         if loaded.range.seeks is Seeks.FIX:
             nodes = nodes[::-1]
-        running = [probe.wanted.target.content for probe in self._known.log.running]
-        ends = zip(nodes, (self._failing, self._passing), self._missing_runs(), strict=True)
+        running = [probe.wanted.target.content for probe in self.known.log.running]
+        ends = zip(nodes, (failing_end(loaded), passing_end(loaded)), self._missing_runs, strict=True)
         return [
-            self.under.make_probe(node, Phase.PERTURBED)
+            self.perturbed_search.make_probe(node, Phase.PERTURBED)
             for node, end, missing in ends
             for _ in range(missing - running.count(end.content))
         ]
 
     def notice_text(self, offered: OfferedPerturbation) -> str:
         """Return the notice that the range is searched under the perturbation."""
-        bad, good = self._failing.commit[:12], self._passing.commit[:12]
+        bad, good = (
+            failing_end(self.perturbed_search.loaded).commit[:12],
+            passing_end(self.perturbed_search.loaded).commit[:12],
+        )
         return (
-            f"the failure comes and goes, but under {offered.name} ({offered.description}) bad {bad} failed in all "
-            f"{plural(self._failures, 'run')} and good {good} in none of {self._passes}: the range is "
-            "searched under it, and what it names is confirmed without it"
+            f"the failure is flaky, but under {offered.name} ({offered.description}) bad {bad} failed in all "
+            f"{plural(len(self._failing_runs), 'run')} and good {good} in none of {len(self._passing_runs)}: the range "
+            "is searched under it, and what it names is confirmed without it"
         )
 
 
 def unperturbed_search(
     under: RangeSearch, posterior: Posterior, *, culprit: int | None = None
 ) -> RangeSearch:
-    """Return the search of the range without a perturbation, after one under a perturbation.
+    """Return the search of the range without a perturbation, which begins from the answer under one.
 
-    `posterior` is that of the search under the perturbation, and `culprit` what it named.
+    `posterior` is that of the search under the perturbation, and `culprit` the candidate that it named.
     """
-    assert under.unperturbed is not None
+    assert under.unperturbed_search is not None
     chances, size = posterior.belief.commits, len(posterior.graph)
     total = float(chances.sum())
     if total < _MIN_COMMIT_CHANCE:
-        return under.unperturbed.finish_perturbations(None)
+        return under.unperturbed_search.finish_perturbations(None)
+    # The perturbation may show another commit's fault, so each candidate keeps a share.
     prior = Prior(_TRUST * chances / total + (1 - _TRUST) / size, others=1 - _TRUST)
     name = under.loaded.range.held[PERTURBATION_KEY]
-    return under.unperturbed.finish_perturbations(
+    return under.unperturbed_search.finish_perturbations(
         PerturbedAnswer(perturbation=name, prior=prior, culprit=culprit)
     )

@@ -1,42 +1,35 @@
-"""Reads a range from git, collapses it, and records it in the store; answers all questions about histories.
+"""Reads ranges from git, and answers all questions of a bisection about histories.
 
-Two further functions ask git about single commits. `blamed_file` finds which commits of a range hold what a compiler's
-error blames. `find_check_change` handles a commit that changes how its case measures: it makes the same commit with its
-parent's way of measuring, and the reverse.
-
-`HistoryReader` answers a bisection's questions from the private clones. The last functions explain what a merge base
-means that is run in place of an end on another branch. It may not behave as that end does, or may not be judgeable.
+`HistoryReader` is the entry: it answers a `HistoryQuestion` from the private clones. `load_range` reads and collapses a
+range, and `record_range` keeps it in the store. `blamed_file` finds which commits contain what a compiler's error
+blames. `find_check_change` exchanges the ways in which a commit and its parent measure. `merge_base_finding` explains
+the result of a merge base that was run in place of an end.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import PurePosixPath
+from sys import intern
 
 import numpy as np
 
 from ...runner.case.preflight import exchange_checks
+from ...runner.commit_diff import commits_with_same_change
 from ...runner.errors import EndsError, UndecidedError, UserError
-from ...runner.git import (
-    GitError,
-    GitRepository,
-    bare_worktree,
-    commit_index,
-    commits_with_same_change,
-    literal,
-)
+from ...runner.git import GitError, GitRepository, commit_index, empty_worktree, literal_pathspec
 from ...runner.overlays import find_applicable_commits, list_patches
 from ...runner.pins import NoPinError, Revisions
 from ...runner.stack import Overlay
 from ...runner.verdict.rules import CompilerError
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.slot import MissingCommitError, Workspace
-from ...store.bisections import BisectionJournal, RangeCommit
+from ...store.bisections import BisectionJournal, RangeCandidate, storable_text
 from ...store.tables import ProbeRow
-from ...store.vocabulary import Commit, Judgement, Seeks, Verdict, verdict_words
+from ...store.vocabulary import Commit, Judgement, Seeks, Verdict, verdict_phrase
 from ..ask.question import BisectRequest, moved_pins, pin_records
-from ..search.graph import CommitGraph, Mask, Window
+from ..search.graph import CommitGraph, Mask, Window, Windows
 from ..search.testability import BlamedFile
 from .questions import (
     AskApplies,
@@ -58,281 +51,6 @@ from .questions import (
     PinRecord,
 )
 from .range import CommitRange, LoadedRange, Range, Target, collapse, find_reverts, object_masks, touches
-
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]')
-"""Matches an include directive. Git reads the pattern too, as an extended regular expression."""
-
-
-def read_commits(where: Range, repository: GitRepository) -> list[Commit]:
-    """Return the commits of a range, parents before children. Raises `GitError`."""
-    return repository.commits(
-        good=where.old, bad=where.new, also_good=where.also_old, first_parent=where.first_parent
-    )
-
-
-def load_range(
-    where: Range,
-    commits: Sequence[Commit],
-    *,
-    repository: GitRepository,
-    content: StackContent,
-    revisions: Revisions,
-) -> LoadedRange | None:
-    """Collapse a range of these commits. Return None where none of them can change a result.
-
-    Raises `NoPinError` or `MissingCommitError` for an end that cannot be had, `UserError` for a shallow clone.
-    """
-    if not commits:
-        return None
-    _check_whole(repository, commits)
-    content.learn(where.repository, commits)
-    revisions.learn(where.repository, commits)
-
-    def content_key(sha: str) -> str:
-        return content.revisions_key(revisions.complete({**where.held, where.repository: sha}))
-
-    @cache
-    def key(sha: str) -> str | None:
-        try:
-            return content_key(sha)
-        except (NoPinError, MissingCommitError):
-            return None
-
-    lines = [replace(each, parents=each.parents[:1]) for each in commits] if where.first_parent else commits
-    skip = frozenset(where.skip)
-    elsewhere = frozenset(commit.sha for commit in commits if not touches(commit, where.paths))
-    if len(elsewhere) == len(commits):
-        return None
-    collapsed = collapse(lines, lambda sha: key(sha) or f"no pin at {sha}", skip=skip, elsewhere=elsewhere)
-    if collapsed is None:
-        return None
-    never_run = {member.sha for node in collapsed.nodes if node.commit.sha in skip for member in node.members}
-    graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
-    contents = {commit.sha: None if commit.sha in never_run else key(commit.sha) for commit in commits}
-    built = {contents[node.commit.sha]: node.commit.sha for node in collapsed.nodes}
-    built[content_key(where.old)] = where.old
-    return LoadedRange(
-        range=where,
-        commits=tuple(commits),
-        contents=contents,
-        old_content=content_key(where.old),
-        new_content=content_key(where.new),
-        collapsed=collapsed,
-        graph=graph,
-        windows=find_windows(commits, collapsed, graph),
-        builds={
-            each: content.build_key(revisions.complete({**where.held, where.repository: sha}))
-            for each, sha in built.items()
-            if each is not None
-        },
-        objects=_objects(where, commits, repository=repository, content=content),
-        elsewhere=elsewhere,
-    )
-
-
-def _objects(
-    where: Range, commits: Sequence[Commit], *, repository: GitRepository, content: StackContent
-) -> dict[str, int]:
-    """Return the objects that builds make of each file of a range, as bits.
-
-    Which file includes which is read at the new end of the range. Files that no build depends on are left out.
-    """
-    paths = {entry.path for entry in repository.tree(where.new)}
-    paths |= {change.path for commit in commits for change in commit.changes}
-    files = content.build_inputs(where.repository, sorted(paths))
-    if not files:
-        return {}
-    lines = repository.lines_like(where.new, _INCLUDE.pattern)
-    includes = [(path, found[1]) for path, line in lines if (found := _INCLUDE.match(line))]
-    objects = object_masks(files, includes)
-    every = 0
-    for made in objects.values():
-        every |= made
-    # A pin that moves may cause everything to be compiled again, so its changes are not examined.
-    return objects | dict.fromkeys(content.build_pins(where.repository), every)
-
-
-def _check_whole(repository: GitRepository, commits: Sequence[Commit]) -> None:
-    cut = sorted(repository.shallow_commits.intersection(commit.sha for commit in commits))
-    if cut:
-        raise UserError(
-            f"expected all commits between the ends, found a shallow clone that ends at {cut[0][:12]} among them; run "
-            "in the checkout: git fetch --deepen=200, or --unshallow"
-        )
-
-
-def find_windows(commits: Sequence[Commit], collapsed: CommitRange, graph: CommitGraph) -> tuple[Window, ...]:
-    """Return the windows between the candidates that change something and those that undo it."""
-    place = {member.sha: index for index, node in enumerate(collapsed.nodes) for member in node.members}
-    windows: list[Window] = []
-    for pair in find_reverts(commits):
-        start, end = place.get(pair.changing), place.get(pair.undoing)
-        if start is not None and end is not None and start != end and graph.is_ancestor(start, end):
-            windows.append(Window(start, end, reverted=pair.said))
-    return tuple(windows)
-
-
-def record_range(journal: BisectionJournal, loaded: LoadedRange, ordinal: int) -> int:
-    """Record a range and its candidates in the store, once. Return its id."""
-    standing: dict[str, str] = {
-        member.sha: node.commit.sha for node in loaded.collapsed.nodes for member in node.members
-    }
-    return journal.stages.record(
-        ordinal=ordinal,
-        repository=loaded.range.repository,
-        seeks=loaded.range.seeks,
-        old=loaded.range.old,
-        new=loaded.range.new,
-        held=loaded.range.held,
-        old_content=loaded.old_content,
-        candidates=[
-            RangeCommit(
-                commit=commit,
-                representative=standing.get(commit.sha),
-                content=loaded.contents[commit.sha],
-            )
-            for commit in loaded.commits
-        ],
-    )
-
-
-_ABSENT = "0" * 40
-_MIN_LETTERS = 4
-"""A line needs this many letters and digits to distinguish versions of a file. A brace alone would not."""
-
-
-def blamed_file(
-    loaded: LoadedRange,
-    repository: GitRepository,
-    *,
-    candidates: Sequence[str],
-    commit: str,
-    error: CompilerError,
-) -> BlamedFile | None:
-    """Return the file that a compiler's error names, with its versions at some candidates and the old end of the
-    range.
-
-    `commit` is the commit of the range that shows the error. Return None where no commit of the range changes the
-    file, because it distinguishes nothing then. A header may be missing at some commits and present at others. Then a
-    version is the file that includes it together with whether the header is there.
-    """
-    changed = {change.path for each in loaded.commits for change in each.changes}
-    shows = match_path(error.path, changed)
-    missing = None if error.missing is None else match_path(error.missing, changed)
-    if shows is None and missing is None:
-        return None
-    commits = [*candidates, loaded.range.old]
-    lacks = np.ones(len(commits), dtype=np.bool_)
-    if missing is not None:
-        lacks = np.array([blob == _ABSENT for blob in _blobs(loaded, repository, missing, commits)])
-    blobs = [_ABSENT] * len(commits)
-    has_line = None if missing is None else np.ones(len(commits), dtype=np.bool_)
-    if shows is not None:
-        *blobs, erring = _blobs(loaded, repository, shows, [*commits, commit])
-        known = _line_mask(repository, blobs, erring=erring, line=error.line)
-        has_line = has_line if known is None else known
-    versions = [f"{blob} {lack}" for blob, lack in zip(blobs, lacks, strict=True)]
-    return BlamedFile(
-        path=shows or missing or error.path,
-        versions=np.unique(versions, return_inverse=True)[1],
-        fails=None if has_line is None else has_line & lacks,
-    )
-
-
-def match_path(printed: str, paths: Collection[str]) -> str | None:
-    """Return the path of a repository that a printed path means.
-
-    It shares its end with the printed path, and one of the two is contained in the other as a whole. The longest such
-    path counts. Return None where there is none, or several are equally long.
-
-    >>> match_path("/slots/1/pypto/src/a.cpp", ["src/a.cpp", "test/src/a.cpp", "a.cpp"])
-    'src/a.cpp'
-    """
-    name = PurePosixPath(printed)
-    parts = tuple(part for part in name.parts if part not in ("..", "/"))
-    alike: dict[int, list[str]] = {}
-    for path in paths:
-        own = PurePosixPath(path).parts
-        shared = min(len(own), len(parts))
-        if own[-shared:] == parts[-shared:]:
-            alike.setdefault(shared, []).append(path)
-    longest = alike[max(alike)] if alike else []
-    return longest[0] if len(longest) == 1 else None
-
-
-def _blobs(loaded: LoadedRange, repository: GitRepository, path: str, commits: Sequence[str]) -> list[str]:
-    """Return the object id that each of some commits has at a path. The commits are of a range or before it."""
-    blobs: dict[str, str] = {}
-
-    def blob_at(commit: str) -> str:
-        if commit not in blobs:
-            entries = repository.tree(commit, (path,))
-            blobs[commit] = next((entry.object_id for entry in entries if entry.path == path), _ABSENT)
-        return blobs[commit]
-
-    for commit in loaded.commits:
-        new = next((change.new_object for change in commit.changes if change.path == path), None)
-        if new is None:
-            new = blob_at(commit.parents[0]) if commit.parents else _ABSENT
-        blobs[commit.sha] = new
-    return [blob_at(commit) for commit in commits]
-
-
-def _line_mask(repository: GitRepository, blobs: Sequence[str], *, erring: str, line: int) -> Mask | None:
-    """Return which of `blobs` contain a line of the blob `erring`, whatever its indentation.
-
-    Return None where that line could not distinguish them.
-    """
-    texts = {blob: _lines(repository, blob) for blob in {*blobs, erring}}
-    before = texts[erring]
-    text = before[line - 1] if line <= len(before) else ""
-    if sum(map(str.isalnum, text)) < _MIN_LETTERS:
-        return None
-    return np.array([text in texts[blob] for blob in blobs])
-
-
-def _lines(repository: GitRepository, blob: str) -> list[str]:
-    if blob == _ABSENT:
-        return []
-    try:
-        return [" ".join(line.split()) for line in repository.run("cat-file", "blob", blob).split("\n")]
-    except GitError:
-        return []
-
-
-def find_check_change(
-    clone: GitRepository, path: PurePosixPath, names: Collection[str], *, old: str, new: str
-) -> CheckChange | None:
-    """Return how the case at `path` measures differently at a commit and its parent, with both exchanged.
-
-    Return None where it measures alike, or where the difference cannot be separated from the rest of the case.
-    """
-    texts = [clone.read_text(sha, str(path)) for sha in (old, new)]
-    if texts[0] is None or texts[1] is None or texts[0] == texts[1]:
-        return None
-    exchange = exchange_checks(texts[0], texts[1], names, path)
-    if exchange is None:
-        return None
-    return CheckChange(
-        changes=exchange.changes,
-        new_with_old=_commit_with_file(clone, new, path, exchange.new_with_old, of=old),
-        old_with_new=_commit_with_file(clone, old, path, exchange.old_with_new, of=new),
-    )
-
-
-def _commit_with_file(clone: GitRepository, sha: str, path: PurePosixPath, text: str, *, of: str) -> str:
-    """Make a commit in the private clone that differs from another one only in the text of one file."""
-    (entry,) = clone.tree(sha, (literal(str(path)),))
-    about = f"{path.name} of {sha[:12]} that measures as at {of[:12]}"
-    with bare_worktree(clone, sha) as worktree:
-        file = worktree.path / "text"
-        file.write_bytes(text.encode())
-        blob = worktree.run("hash-object", "-w", "--no-filters", str(file))
-        worktree.run("read-tree", sha)
-        worktree.run("update-index", "--cacheinfo", f"{entry.mode},{blob},{path}")
-        commit = commit_index(worktree, about, parents=(sha,))
-    clone.run("update-ref", f"refs/yardsticks/{commit}", commit)
-    return commit
 
 
 class HistoryReader:
@@ -379,30 +97,29 @@ class HistoryReader:
                 return self._pins(question)
 
     def revisions_of(self, target: Target) -> dict[str, str]:
-        """Return the commit of every repository that goes with a target. Raises `NoPinError`."""
+        """Return the commit of every repository for a target. Raises `NoPinError`."""
         return self._revisions.complete({**target.held, target.repository: target.commit})
 
     def _clone(self, repository: str) -> GitRepository:
         return self._workspace.clones[repository]
 
     def _range(self, question: AskRange) -> LoadedRange | None:
-        where = question.range
-        if self._planned is not None and self._planned.range == where:
+        search_range = question.range
+        if self._planned is not None and self._planned.range == search_range:
             loaded = self._planned
-            self._content.learn(where.repository, loaded.commits)
-            self._revisions.learn(where.repository, loaded.commits)
+            self._revisions.learn(search_range.repository, loaded.commits)
         else:
-            clone = self._clone(where.repository)
+            clone = self._clone(search_range.repository)
             loaded = load_range(
-                where,
-                read_commits(where, clone),
+                search_range,
+                read_commits(search_range, clone),
                 repository=clone,
                 content=self._content,
                 revisions=self._revisions,
             )
         if loaded is None:
             return None
-        releases = self._request.stack.repositories[where.repository].releases
+        releases = self._request.stack.repositories[search_range.repository].releases
         if releases is not None:
             loaded = replace(
                 loaded, versions={commit: version for version, commit in releases.commits.items()}
@@ -485,10 +202,317 @@ def first_parents(repository: GitRepository, commit: str) -> FirstParents:
     return FirstParents(commits=tuple(line), is_whole=line[-1] not in repository.shallow_commits)
 
 
+def read_commits(where: Range, repository: GitRepository) -> list[Commit]:
+    """Return the commits of a range, parents before children. Raises `GitError`."""
+    return repository.commits(
+        good=where.old, bad=where.new, also_good=where.also_old, first_parent=where.first_parent
+    )
+
+
+def load_range(
+    where: Range,
+    commits: Sequence[Commit],
+    *,
+    repository: GitRepository,
+    content: StackContent,
+    revisions: Revisions,
+) -> LoadedRange | None:
+    """Collapse a range of these commits. None where none of them can change a result.
+
+    Raises:
+        NoPinError, MissingCommitError: an end lacks a pin or a commit.
+        UserError: the clone is shallow.
+    """
+    if not commits:
+        return None
+    _check_whole(repository, commits)
+    content.learn(where.repository, commits)
+    revisions.learn(where.repository, commits)
+    complete = _completion(where, revisions)
+    untestable: set[str] = set()
+
+    @cache
+    def key(sha: str) -> str:
+        try:
+            return content.revisions_key(complete(sha))
+        except (NoPinError, MissingCommitError):
+            untestable.add(sha)
+            return f"no pin at {sha}"
+
+    skip = frozenset(where.skip)
+    lines = [replace(each, parents=each.parents[:1]) for each in commits] if where.first_parent else commits
+    unrelated = frozenset(commit.sha for commit in commits if not touches(commit, where.paths))
+    if len(unrelated) == len(commits):
+        return None
+    collapsed = collapse(lines, key, skip=skip, unrelated=unrelated)
+    if collapsed is None:
+        return None
+    untestable |= {
+        member.sha for node in collapsed.nodes if node.commit.sha in skip for member in node.members
+    }
+    graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
+    contents: dict[str, str | None] = {commit.sha: key(commit.sha) for commit in commits}
+    contents |= dict.fromkeys(untestable & contents.keys())
+    old_content, new_content = (content.revisions_key(complete(end)) for end in (where.old, where.new))
+    return LoadedRange(
+        range=where,
+        commits=tuple(commits),
+        contents=contents,
+        old_content=old_content,
+        new_content=new_content,
+        commit_range=collapsed,
+        graph=graph,
+        windows=find_windows(commits, collapsed, graph),
+        builds=_build_keys(
+            collapsed, contents, old_content, where.old, lambda sha: content.build_key(complete(sha))
+        ),
+        objects=_objects(where, commits, repository=repository, content=content),
+        unrelated=unrelated,
+    )
+
+
+def _build_keys(
+    collapsed: CommitRange,
+    contents: Mapping[str, str | None],
+    old_content: str,
+    old: str,
+    key: Callable[[str], str],
+) -> dict[str, str]:
+    """Return the key of the build of each content of the candidates and the old end. `key` gives that of a commit.
+
+    Many contents share a build, and then one text.
+    """
+    built = {contents[node.commit.sha]: node.commit.sha for node in collapsed.nodes} | {old_content: old}
+    return {content: intern(key(sha)) for content, sha in built.items() if content is not None}
+
+
+def _completion(where: Range, revisions: Revisions) -> Callable[[str], Mapping[str, str]]:
+    """Return a function from a commit of a range to the commits of all repositories. It raises `NoPinError`."""
+    if revisions.depend_on(where.repository):
+        return lambda sha: revisions.complete({**where.held, where.repository: sha})
+    others = revisions.complete({**where.held, where.repository: where.new})
+    return lambda sha: {**others, where.repository: sha}
+
+
+def _check_whole(repository: GitRepository, commits: Sequence[Commit]) -> None:
+    cut = sorted(repository.shallow_commits.intersection(commit.sha for commit in commits))
+    if cut:
+        raise UserError(
+            f"expected all commits between the ends, found a shallow clone that ends at {cut[0][:12]} among them; run "
+            "in the checkout: git fetch --deepen=200, or --unshallow"
+        )
+
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]')
+"""Matches an include directive. Git reads the pattern too, as an extended regular expression."""
+
+
+def _objects(
+    where: Range, commits: Sequence[Commit], *, repository: GitRepository, content: StackContent
+) -> dict[str, int]:
+    """Return the objects that are compiled from each file of a range, as bit masks.
+
+    The include directives are read at the new end of the range. Files on which no build depends are left out.
+    """
+    if not content.has_build_inputs(where.repository):
+        return {}
+    paths = {entry.path for entry in repository.tree(where.new)}
+    paths |= {change.path for commit in commits for change in commit.changes}
+    files = content.build_inputs(where.repository, sorted(paths))
+    if not files:
+        return {}
+    lines = repository.grep_lines(where.new, _INCLUDE.pattern)
+    includes = [(path, found[1]) for path, line in lines if (found := _INCLUDE.match(line))]
+    objects = object_masks(files, includes)
+    every = 0
+    for made in objects.values():
+        every |= made
+    # A pin that moves may cause everything to be compiled again, so its changes are not examined.
+    return objects | dict.fromkeys(content.build_pins(where.repository), every)
+
+
+def find_windows(commits: Sequence[Commit], collapsed: CommitRange, graph: CommitGraph) -> Windows:
+    """Return the windows between the candidates that change something and those that undo it."""
+    place = {member.sha: index for index, node in enumerate(collapsed.nodes) for member in node.members}
+    windows: list[Window] = []
+    for pair in find_reverts(commits):
+        start, end = place.get(pair.change), place.get(pair.revert)
+        if start is not None and end is not None and start != end and graph.is_ancestor(start, end):
+            windows.append(Window(start, end, is_declared_revert=pair.is_git_revert))
+    return Windows(windows)
+
+
+def record_range(journal: BisectionJournal, loaded: LoadedRange, ordinal: int) -> int:
+    """Record a range and its candidates in the store, once. Return its id."""
+    representatives = {
+        member.sha: node.commit.sha for node in loaded.commit_range.nodes for member in node.members
+    }
+    return journal.stages.record(
+        ordinal=ordinal,
+        repository=loaded.range.repository,
+        seeks=loaded.range.seeks,
+        old=loaded.range.old,
+        new=loaded.range.new,
+        held=loaded.range.held,
+        old_content=loaded.old_content,
+        candidates=[
+            RangeCandidate(
+                sha=commit.sha,
+                parents=commit.parents,
+                subject=storable_text(commit.subject),
+                representative=representatives.get(commit.sha),
+                content=loaded.contents[commit.sha],
+            )
+            for commit in loaded.commits
+        ],
+    )
+
+
+_ABSENT = "0" * 40
+
+_MIN_LETTERS = 4
+"""A line needs this many letters and digits to distinguish versions of a file. A brace alone would not."""
+
+
+def blamed_file(
+    loaded: LoadedRange,
+    repository: GitRepository,
+    *,
+    candidates: Sequence[str],
+    commit: str,
+    error: CompilerError,
+) -> BlamedFile | None:
+    """Return the file that a compiler's error names, with its versions at some candidates and the old end of the range.
+
+    commit: the commit of the range that shows the error.
+
+    A header may be missing at some commits and present at others. Then a version is that of the file that includes it,
+    together with whether the header is there. Returns None where no commit of the range changes the file, because the
+    versions then distinguish nothing.
+    """
+    changed = {change.path for each in loaded.commits for change in each.changes}
+    shows = match_path(error.path, changed)
+    missing = None if error.missing is None else match_path(error.missing, changed)
+    if shows is None and missing is None:
+        return None
+    commits = [*candidates, loaded.range.old]
+    lacks_header = np.ones(len(commits), dtype=np.bool_)
+    if missing is not None:
+        lacks_header = np.array([blob == _ABSENT for blob in _blobs(loaded, repository, missing, commits)])
+    blobs = [_ABSENT] * len(commits)
+    has_line = None if missing is None else np.ones(len(commits), dtype=np.bool_)
+    if shows is not None:
+        *blobs, erring = _blobs(loaded, repository, shows, [*commits, commit])
+        known = _line_mask(repository, blobs, erring=erring, line=error.line)
+        has_line = has_line if known is None else known
+    versions = [f"{blob} {lacks}" for blob, lacks in zip(blobs, lacks_header, strict=True)]
+    return BlamedFile(
+        path=shows or missing or error.path,
+        versions=np.unique(versions, return_inverse=True)[1],
+        fails=None if has_line is None else has_line & lacks_header,
+    )
+
+
+def match_path(printed: str, paths: Collection[str]) -> str | None:
+    """Return the path of a repository that a printed path means.
+
+    Both paths end alike, as far as the shorter one goes. The longest such path counts. None where there is none, or
+    where several are equally long.
+
+    >>> match_path("/slots/1/pypto/src/a.cpp", ["src/a.cpp", "test/src/a.cpp", "a.cpp"])
+    'src/a.cpp'
+    """
+    name = PurePosixPath(printed)
+    parts = tuple(part for part in name.parts if part not in ("..", "/"))
+    by_length: dict[int, list[str]] = {}
+    for path in paths:
+        own = PurePosixPath(path).parts
+        shared = min(len(own), len(parts))
+        if own[-shared:] == parts[-shared:]:
+            by_length.setdefault(shared, []).append(path)
+    longest = by_length[max(by_length)] if by_length else []
+    return longest[0] if len(longest) == 1 else None
+
+
+def _blobs(loaded: LoadedRange, repository: GitRepository, path: str, commits: Sequence[str]) -> list[str]:
+    """Return the object id that each of some commits has at a path. The commits are of a range or before it."""
+    blobs: dict[str, str] = {}
+
+    def blob_at(commit: str) -> str:
+        if commit not in blobs:
+            entries = repository.tree(commit, (path,))
+            blobs[commit] = next((entry.object_id for entry in entries if entry.path == path), _ABSENT)
+        return blobs[commit]
+
+    for commit in loaded.commits:
+        new = next((change.new_object for change in commit.changes if change.path == path), None)
+        if new is None:
+            new = blob_at(commit.parents[0]) if commit.parents else _ABSENT
+        blobs[commit.sha] = new
+    return [blob_at(commit) for commit in commits]
+
+
+def _line_mask(repository: GitRepository, blobs: Sequence[str], *, erring: str, line: int) -> Mask | None:
+    """Return which of `blobs` contain a line of the blob `erring`, whatever its indentation.
+
+    None where that line could not distinguish them.
+    """
+    texts = {blob: _lines(repository, blob) for blob in {*blobs, erring}}
+    before = texts[erring]
+    text = before[line - 1] if line <= len(before) else ""
+    if sum(map(str.isalnum, text)) < _MIN_LETTERS:
+        return None
+    return np.array([text in texts[blob] for blob in blobs])
+
+
+def _lines(repository: GitRepository, blob: str) -> list[str]:
+    if blob == _ABSENT:
+        return []
+    try:
+        return [" ".join(line.split()) for line in repository.run("cat-file", "blob", blob).split("\n")]
+    except GitError:
+        return []
+
+
+def find_check_change(
+    clone: GitRepository, path: PurePosixPath, names: Collection[str], *, old: str, new: str
+) -> CheckChange | None:
+    """Return how the case at `path` measures differently at a commit and its parent, with both exchanged.
+
+    None where both measure alike, or where the difference cannot be separated from the rest of the case.
+    """
+    texts = [clone.read_text(sha, str(path)) for sha in (old, new)]
+    if texts[0] is None or texts[1] is None or texts[0] == texts[1]:
+        return None
+    exchange = exchange_checks(texts[0], texts[1], names, path)
+    if exchange is None:
+        return None
+    return CheckChange(
+        changes=exchange.changes,
+        new_with_old=_commit_with_file(clone, new, path, exchange.new_with_old, of=old),
+        old_with_new=_commit_with_file(clone, old, path, exchange.old_with_new, of=new),
+    )
+
+
+def _commit_with_file(clone: GitRepository, sha: str, path: PurePosixPath, text: str, *, of: str) -> str:
+    """Make a commit in the private clone that differs from another one only in the text of one file."""
+    (entry,) = clone.tree(sha, (literal_pathspec(str(path)),))
+    about = f"{path.name} of {sha[:12]} that measures as at {of[:12]}"
+    with empty_worktree(clone, sha) as worktree:
+        file = worktree.path / "text"
+        file.write_bytes(text.encode())
+        blob = worktree.run("hash-object", "-w", "--no-filters", str(file))
+        worktree.run("read-tree", sha)
+        worktree.run("update-index", "--cacheinfo", f"{entry.mode},{blob},{path}")
+        commit = commit_index(worktree, about, parents=(sha,))
+    clone.run("update-ref", f"refs/yardsticks/{commit}", commit)
+    return commit
+
+
 def undecidable_merge_base(request: BisectRequest, probes: Iterable[ProbeRow]) -> UndecidedError | None:
     """Return the error that the merge base cannot be judged, so the side of the change is unknown.
 
-    Return None where the merge base can be judged.
+    None where it can.
     """
     base = request.range.old
     judged = [probe for probe in probes if probe.commit == base]
@@ -496,28 +520,20 @@ def undecidable_merge_base(request: BisectRequest, probes: Iterable[ProbeRow]) -
         return None
     other, found = request.parted[0], judged[-1]
     old, new = ("good", "bad") if request.seeks is Seeks.REGRESSION else ("bad", "good")
-    shown = verdict_words(found.verdict or Verdict.UNKNOWN, found.signature, found.verdict_source)
+    shown = verdict_phrase(found.verdict or Verdict.UNKNOWN, found.signature, found.verdict_source)
     return UndecidedError(
         f"the merge base {base[:12]} of {old} {other[:12]} and {new} {request.range.new[:12]} cannot be judged "
-        f"({shown}): on which side the change lies is unknown; mend that and resume, or name a commit between "
+        f"({shown}): on which side the change lies is unknown; fix that and resume, or name a commit between "
         f"{base[:12]} and {request.range.new[:12]} as --{old}"
     )
 
 
 def merge_base_finding(request: BisectRequest, probes: Iterable[ProbeRow]) -> EndsError | None:
-    """Return the error that the change lies on the other branch. Return None where the merge base
-    does not show that."""
-    regression = request.seeks is Seeks.REGRESSION
+    """Return the error that the change lies on the other branch. None where the merge base does not show that."""
     base = request.range.old
-    unlike = Judgement.BAD if regression else Judgement.GOOD
-    if not request.parted or not any(probe.commit == base and probe.judgement is unlike for probe in probes):
+    unexpected = Judgement.BAD if request.seeks is Seeks.REGRESSION else Judgement.GOOD
+    if not request.parted or not any(
+        probe.commit == base and probe.judgement is unexpected for probe in probes
+    ):
         return None
-    other = request.parted[0]
-    old, new, does, what = (
-        ("good", "bad", "fails", "fixed") if regression else ("bad", "good", "passes", "introduced")
-    )
-    ends = f"--find-fix --bad {base} --good {other}" if regression else f"--good {base} --bad {other}"
-    return EndsError(
-        f"the merge base {base[:12]} of {old} {other[:12]} and {new} {request.range.new[:12]} {does} too: it was "
-        f"{what} on the side of {other[:12]}; to find by which commit, ask with {ends}"
-    )
+    return request.range.other_side_error(base, role="merge base", old=request.parted[0])

@@ -1,8 +1,8 @@
-"""Questions that a bisection asks about the history of its repositories, each with the type of its answer.
+"""The questions that a bisection asks about the history of its repositories, each with the type of its answer.
 
-The answers include how a pin moves from one commit to the next, and how a case measures differently. `descent` says
-where to look inside of a pinned repository, once a commit that moves the pin is to blame. `perturb_range` gives a range
-as it is run under a perturbation: the same commits and builds, with contents of their own.
+The `Ask...` classes are the questions, `HistoryQuestion` is any of them, and `HistoryAnswer` any answer. `descent` says
+where to search inside a pinned repository, once a commit that moves the pin is to blame. `perturb_range` returns a
+range as it is run under a perturbation.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,10 @@ class Descent:
 
 
 def has_diverged(base: str | None, *, old: str, new: str) -> bool:
-    """Return whether two pins lie on lines that diverged at `base`. If so, a judgement of the base decides which line
-    to search."""
+    """Return whether two pins lie on lines that diverged at `base`.
+
+    Then a judgement of the base decides which line to search.
+    """
     return base is not None and base not in (old, new)
 
 
@@ -44,14 +46,17 @@ def descent(
     new: str,
     held: Mapping[str, str],
     seeks: Seeks,
-    of_base: Judgement | None = None,
+    base_judgement: Judgement | None = None,
 ) -> Descent | str:
-    """Return the range that a pin's move from `old` to `new` makes suspect, or say why there is none.
+    """Return the range that a pin's move from `old` to `new` makes suspect, or the reason why there is none.
 
-    With the old pin the case behaves as at the old end of the range above. With the new pin it behaves as at the new
-    end. `base` is the merge base of both pins, or None where they share no history. `of_base` is the judgement of the
-    case with the pin at the merge base: between diverged lines it says on which one the change lies. Raises
-    `ValueError` where it is needed and missing.
+    The case behaves with the old pin as at the old end of the outer range, and with the new pin as at its new end.
+
+    base: the merge base of both pins, or None where they share no history.
+    base_judgement: the judgement of the case with the pin at the merge base. Between diverged lines it says on which
+    one the change lies.
+
+    Raises `ValueError` where `base_judgement` is needed and missing.
     """
 
     def make_range(first: str, last: str, sought: Seeks) -> Range:
@@ -63,9 +68,9 @@ def descent(
         return Descent(range=make_range(old, new, seeks))
     if base == new:
         return Descent(range=make_range(new, old, seeks.opposite))
-    if of_base is None:
+    if base_judgement is None:
         raise ValueError(f"expected what the case does at the merge base {base}, found nothing")
-    match search_outcome(of_base, seeks):
+    match search_outcome(base_judgement, seeks):
         case Outcome.GOOD:
             return Descent(range=make_range(base, new, seeks), base=base)
         case Outcome.BAD:
@@ -78,14 +83,14 @@ def descent(
 class MovedPin:
     """A pin that a commit moves from one value to another. `held_name` is its name among revisions.
 
-    `told` has both values as people know them, where they stand for releases.
+    versions: the releases for which both values stand, if they do.
     """
 
     path: str
     held_name: str
     old: str
     new: str
-    told: tuple[str, str] | None = None
+    versions: tuple[str, str] | None = None
 
     @property
     def move(self) -> str:
@@ -94,13 +99,13 @@ class MovedPin:
         >>> MovedPin(path="isa.pin", held_name="isa", old="0" * 40, new="1" * 40).move
         'from 000000000000 to 111111111111'
         """
-        old, new = self.told or (self.old[:12], self.new[:12])
+        old, new = self.versions or (self.old[:12], self.new[:12])
         return f"from {old} to {new}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckChange:
-    """How two commits measure differently, and two commits with that exchanged, which the private clone keeps."""
+    """How two commits measure differently, and two commits of the private clone with the measures exchanged."""
 
     changes: tuple[str, ...]
     new_with_old: str
@@ -116,12 +121,12 @@ class OfferedPerturbation:
     description: str
 
     def content(self, of: str) -> str:
-        """Return the content of a run of some content under it."""
+        """Return the content key of a run of some content under it."""
         return perturbed_content_key(of, self.key)
 
 
 def perturb_range(loaded: LoadedRange, perturbation: OfferedPerturbation) -> LoadedRange:
-    """Return a range as it is run under a perturbation.
+    """Return a range as it is run under a perturbation: the same commits and builds, with contents of their own.
 
     Contents that others could not build are expected to fail in the same way under it.
     """

@@ -1,41 +1,39 @@
 """A range of commits between good and bad, as a graph of the commits that can differ in result.
 
-`Range` is what is asked of a repository, and `LoadedRange` what git says of it. A `Target` is one commit with what is
-built beside it. `collapse` folds commits of equal content into nodes. `find_reverts` finds changes that were taken
-back, and `remove_candidates` removes lines that were forked before the range began.
-
-`RecompiledObjects` counts the objects that a build compiles again when it goes on from another commit's build. A file
-that no other one includes is one object: a source, a script. An included file stands for the objects of all sources
-that include it, directly or not. So a header of the core is many objects, and one source is one.
+`Range` is what is asked of a repository, and `LoadedRange` what git says of it. A `Target` is one commit with the
+revisions that are built with it. `collapse` folds commits of equal content into nodes, and `find_reverts` finds changes
+that were taken back. `RecompiledObjects` counts the objects that a build compiles again when it starts from another
+commit's build.
 """
 
 import posixpath
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from ...runner.errors import EndsError
 from ...runner.verdict.rules import CompilerError
-from ...store.vocabulary import Commit, Judgement, Seeks
+from ...store.vocabulary import Commit, Judgement, Seeks, plural
 from ..search.belief import Outcome
-from ..search.graph import Ancestry, CommitGraph, Floats, Window
+from ..search.graph import Ancestry, CommitGraph, Floats, Integers, Mask, Windows
 from ..search.hypotheses import GOOD_END
 
 _GOOD_SIDE = -1
-"""Commits whose content is that of the good end have this place. Nodes are numbered from 0."""
+"""The place of commits whose content is that of the good end. Nodes are numbered from 0."""
 _BACK = -1
-"""A walk's step back has this place."""
+"""The place of a walk's step back."""
 _REVERT = re.compile(r'Revert "(.*)"')
 _PULL_REQUEST = re.compile(r" \(#\d+\)$")
 """Matches what a squash merge appends to a subject."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """Commits of equal content that follow one another. Only the first can have changed anything."""
+    """Consecutive commits of equal content. Only the first can have changed anything."""
 
     members: tuple[Commit, ...]
 
@@ -49,8 +47,9 @@ class Node:
 class CommitRange:
     """The nodes of `good..bad`, parents before children.
 
-    `parents[i]` are the nodes that node i builds on. A node that builds only on the good side has none. `bad` is the
-    node of the bad end. `good_side` are commits whose content equals that of the good side.
+    parents: the nodes on which each node builds; empty for a node that builds only on the good side.
+    bad: the node of the bad end.
+    good_side: the commits whose content equals that of the good side.
     """
 
     nodes: tuple[Node, ...]
@@ -65,8 +64,7 @@ class CommitRange:
 
 
 def touches(commit: Commit, paths: Sequence[str]) -> bool:
-    """Return whether a commit changes one of these files, or a file below one of these folders, against its first
-    parent.
+    """Return whether a commit changes one of these files or folders, against its first parent.
 
     Without paths, any commit does.
     """
@@ -82,24 +80,26 @@ def collapse(
     content: Callable[[str], str],
     *,
     skip: Collection[str] = (),
-    elsewhere: Collection[str] = (),
+    unrelated: Collection[str] = (),
 ) -> CommitRange | None:
     """Fold each commit whose content equals that of its only parent into it.
 
-    `commits` are those of `good..bad`, parents first, the bad end last. `content` gives the key of any commit, parents
-    outside of the range included. Return None where nothing is left because the bad end equals the good side.
+    commits: those of `good..bad`, parents first, the bad end last.
+    content: returns the key of any commit, parents outside of the range included.
+    skip: commits that are never run, so they represent no commit that can be.
+    unrelated: commits that touch none of the search's paths. Each is folded into its first parent, except the bad end
+    and merges of another line of candidates.
 
     A merge is folded in two cases. The first is that all its parents lie in one node and equal it. The second is that
     it equals a parent that builds on all nodes of the others, and on the same commits before the range. Such a merge
-    joins nothing to that parent, and a run of either would count for both. Any other merge stays, because folding it
-    could hide that one side undid the other.
+    adds nothing to that parent, and a run of either counts for both. Any other merge stays, because folding it could
+    hide that one side undid the other.
 
-    A commit in `skip` is never run, so it represents no commit that can be. A commit in `elsewhere` is folded into its
-    first parent, except the bad end and merges of another line of candidates.
+    Returns None where the bad end equals the good side.
     """
-    folding = _Collapser(content, skip=skip, elsewhere=frozenset(elsewhere) - {commits[-1].sha})
+    folding = _Folding(content, skip=skip, unrelated=frozenset(unrelated) - {commits[-1].sha})
     for commit in commits:
-        folding.take(commit)
+        folding.add(commit)
     bad = folding.place[commits[-1].sha]
     if bad == _GOOD_SIDE:
         return None
@@ -111,40 +111,41 @@ def collapse(
     )
 
 
-class _Collapser:
-    """Nodes as they grow, commit by commit."""
+class _Folding:
+    """The nodes as they grow, commit by commit."""
 
     def __init__(
-        self, content: Callable[[str], str], *, skip: Collection[str], elsewhere: Collection[str]
+        self, content: Callable[[str], str], *, skip: Collection[str], unrelated: Collection[str]
     ) -> None:
         self._content = content
         self._skip = skip
-        self._elsewhere = elsewhere
+        self._unrelated = unrelated
         self.place: dict[str, int] = {}
         self.members: list[list[Commit]] = []
         self.parents: list[tuple[int, ...]] = []
         self.good_side: list[Commit] = []
         self._nodes = Ancestry()
+        """The nodes up to the last one that was asked for. A range without merges asks for none."""
         self._before = Ancestry()
-        """Commits from before the range, as roots, and the merges of lines that build on several."""
+        """The commits from before the range, as roots, and the merges of lines that build on several."""
         self._bases: dict[str, int] = {}
-        """The place in `_before` of what each commit builds on from before the range."""
+        """The place in `_before` of the commits on which each commit builds."""
 
-    def take(self, commit: Commit) -> None:
+    def add(self, commit: Commit) -> None:
         """Fold a commit, or begin a node with it."""
-        below = sorted({self.place.get(parent, _GOOD_SIDE) for parent in commit.parents})
+        below = {self.place.get(parent, _GOOD_SIDE) for parent in commit.parents}
         self._bases[commit.sha] = self._join_bases(commit.parents)
         node = self._fold_target(commit, below)
         if node is not None:
             self.place[commit.sha] = node
             (self.good_side if node == _GOOD_SIDE else self.members[node]).append(commit)
             return
-        self.parents.append(tuple(index for index in below if index != _GOOD_SIDE))
-        self.place[commit.sha] = self._nodes.add(self.parents[-1])
+        self.place[commit.sha] = len(self.parents)
+        self.parents.append(tuple(sorted(below - {_GOOD_SIDE})))
         self.members.append([commit])
 
-    def _fold_target(self, commit: Commit, below: Sequence[int]) -> int | None:
-        """Return the node that a commit is folded into. None where it begins a node."""
+    def _fold_target(self, commit: Commit, below: Set[int]) -> int | None:
+        """Return the node into which a commit is folded. None where it begins a node."""
         if not commit.parents:
             return None
         first = self.place.get(commit.parents[0], _GOOD_SIDE)
@@ -152,14 +153,14 @@ class _Collapser:
             return None
         if len(below) == 1 and self._content(commit.sha) == self._content(commit.parents[0]):
             return first
-        if (joined := self._parent_with_all(commit, below)) is not None:
+        if len(commit.parents) > 1 and (joined := self._parent_with_all(commit, below)) is not None:
             return joined
-        return first if commit.sha in self._elsewhere and self._builds_on(first, below) else None
+        return first if commit.sha in self._unrelated and self._builds_on(first, below) else None
 
-    def _parent_with_all(self, commit: Commit, below: Sequence[int]) -> int | None:
+    def _parent_with_all(self, commit: Commit, below: Set[int]) -> int | None:
         """Return the node of a parent of equal content that builds on the nodes of all other parents.
 
-        Return None where there is none, or where that node is never run.
+        None where there is none, or where that node is never run.
         """
         good_side = [parent for parent in commit.parents if self.place.get(parent, _GOOD_SIDE) == _GOOD_SIDE]
         for parent in commit.parents:
@@ -174,9 +175,13 @@ class _Collapser:
                 return node
         return None
 
-    def _builds_on(self, node: int, below: Iterable[int]) -> bool:
+    def _builds_on(self, node: int, below: Set[int]) -> bool:
         """Return whether a node builds on all of some others. The good side counts as nothing."""
-        return all(other == _GOOD_SIDE or self._nodes.is_ancestor(other, node) for other in below)
+        others = below - {_GOOD_SIDE, node}
+        if others:
+            for parents in self.parents[len(self._nodes) :]:
+                self._nodes.add(parents)
+        return all(self._nodes.is_ancestor(other, node) for other in others)
 
     def _base(self, sha: str) -> int:
         """Return the place in `_before` of a commit. A commit from before the range is a root."""
@@ -189,6 +194,8 @@ class _Collapser:
 
         Most merges of a long range add nothing to one of their parents, and share its place.
         """
+        if len(shas) == 1:
+            return self._base(shas[0])
         bases = [*dict.fromkeys(self._base(sha) for sha in shas)]
         most = max(bases, default=-1)
         if bases and all(self._before.is_ancestor(base, most) for base in bases):
@@ -196,7 +203,7 @@ class _Collapser:
         return self._before.add(bases)
 
     def _has_bases_of(self, sha: str, other: str) -> bool:
-        """Return whether a commit builds on all commits from before the range that another one builds on."""
+        """Return whether a commit builds on all commits from before the range on which another one builds."""
         own, base = self._base(sha), self._base(other)
         return self._before.is_ancestor(base, own) or all(
             self._before.is_ancestor(root, own) for root in self._before.roots(base)
@@ -205,69 +212,118 @@ class _Collapser:
 
 @dataclass(frozen=True, kw_only=True)
 class RevertPair:
-    """Commit `undoing` undoes what `changing` did. `said` is true if its subject is git's own for a revert of it."""
+    """A commit `revert` that undoes the change of `change`.
 
-    changing: str
-    undoing: str
-    said: bool
+    is_git_revert: whether the subject of `revert` is git's own for a revert of the other.
+    """
+
+    change: str
+    revert: str
+    is_git_revert: bool
 
 
 MAX_DEPARTURES = 8
-"""This many commits are remembered as those that took a file away from one content. The newest of them stay."""
+"""At most this many commits are remembered that changed a file away from one content, the newest ones."""
 
 
 def find_reverts(commits: Sequence[Commit]) -> list[RevertPair]:
     """Return pairs of commits of which the later one reverts the earlier one, or restores the old content of a file.
 
-    `commits` come parents first. A commit that restores a content is paired with those below it that took the file away
-    from there. On each line that is the last one alone, because what went away before has returned before. Of the
-    commits that took a file away from one content only the last eight count. Where the subject alone says that a
-    commit is a revert, the caller has to check whether it follows the other one.
+    `commits` come parents first. A commit that restores a content is paired with the commits below it that changed the
+    file away from that content. On each line only the last of them counts, because the content returned after all
+    others. At most the last eight such commits are considered. Where the subject alone names a revert, the caller has
+    to check that the later commit follows the earlier one.
     """
-    ancestry = Ancestry()
-    numbers: dict[str, int] = {}
-    departures: dict[tuple[str, str], deque[int]] = {}
+    restored = _restored_contents(commits)
+    ancestry = _ancestry(commits) if restored else Ancestry()
+    departures: dict[tuple[str, str], deque[_Departure]] = {}
     by_subject: dict[str, str] = {}
     pairs: dict[tuple[str, str], bool] = {}
-    for commit in commits:
-        number = ancestry.add([numbers[parent] for parent in commit.parents if parent in numbers])
-        numbers[commit.sha] = number
-        for change in commit.changes:
-            earlier = departures.get((change.path, change.new_object))
-            if earlier is not None:
-                undone = _last_on_each_line(ancestry, earlier, number)
+    for number, commit in enumerate(commits):
+        for change in commit.changes if restored else ():
+            if (change.path, change.new_object) in restored:
+                earlier = departures.get((change.path, change.new_object), ())
+                undone = _undone_departures(ancestry, earlier, number)
                 pairs |= {(commits[changing].sha, commit.sha): False for changing in undone}
-            left = departures.get((change.path, change.old_object))
-            if left is None:
-                left = departures[change.path, change.old_object] = deque(maxlen=MAX_DEPARTURES)
-            left.append(number)
+            left = change.path, change.old_object
+            if left in restored:
+                earlier = departures.setdefault(left, deque(maxlen=MAX_DEPARTURES))
+                earlier.append(_Departure(number, _parallel_departures(ancestry, earlier, number)))
         subject = _PULL_REQUEST.sub("", commit.subject)
-        reverted = _REVERT.fullmatch(subject)
-        if reverted is not None and (changing := by_subject.get(_PULL_REQUEST.sub("", reverted[1]))):
+        named = _REVERT.fullmatch(subject)
+        if named is not None and (changing := by_subject.get(_PULL_REQUEST.sub("", named[1]))):
             pairs[changing, commit.sha] = True
         by_subject[subject] = commit.sha
     return [
-        RevertPair(changing=changing, undoing=undoing, said=said)
-        for (changing, undoing), said in pairs.items()
+        RevertPair(change=changing, revert=undoing, is_git_revert=reverted)
+        for (changing, undoing), reverted in pairs.items()
     ]
 
 
-def _last_on_each_line(ancestry: Ancestry, commits: deque[int], commit: int) -> list[int]:
-    """Return those of some ascending commits that `commit` builds on and that none of the others builds on."""
-    last: list[int] = []
-    for each in reversed(commits):
-        if ancestry.is_ancestor(each, commit) and not any(
-            ancestry.is_ancestor(each, later) for later in last
-        ):
-            last.append(each)
-    return last[::-1]
+def _ancestry(commits: Sequence[Commit]) -> Ancestry:
+    """Return which commits, by their places, build on which."""
+    ancestry = Ancestry()
+    places: dict[str, int] = {}
+    for commit in commits:
+        places[commit.sha] = ancestry.add([places[each] for each in commit.parents if each in places])
+    return ancestry
+
+
+def _restored_contents(commits: Sequence[Commit]) -> set[tuple[str, str]]:
+    """Return the contents of files, by path and object, that a commit brings in after an earlier one changed them."""
+    left: set[tuple[str, str]] = set()
+    restored: set[tuple[str, str]] = set()
+    for change in (change for commit in commits for change in commit.changes):
+        if (change.path, change.new_object) in left:
+            restored.add((change.path, change.new_object))
+        left.add((change.path, change.old_object))
+    return restored
+
+
+@dataclass(frozen=True)
+class _Departure:
+    """A commit, by its place, that changed a file away from some content.
+
+    parallel: earlier departures on which it does not build, the newest first. On one line there are none, so a long
+    line asks `Ancestry` once for each departure.
+    """
+
+    commit: int
+    parallel: tuple[int, ...]
+
+
+def _parallel_departures(
+    ancestry: Ancestry, departures: Sequence[_Departure], commit: int
+) -> tuple[int, ...]:
+    """Return the departures on which `commit` does not build, the newest first."""
+    parallel: list[int] = []
+    for each in reversed(departures):
+        if ancestry.is_ancestor(each.commit, commit):
+            # The commit also builds on all departures on which this one builds.
+            earlier = (other for other in each.parallel if other >= departures[0].commit)
+            return (*parallel, *(other for other in earlier if not ancestry.is_ancestor(other, commit)))
+        parallel.append(each.commit)
+    return tuple(parallel)
+
+
+def _undone_departures(ancestry: Ancestry, departures: Sequence[_Departure], commit: int) -> list[int]:
+    """Return the departures on which `commit` builds, without those on which another of them builds."""
+    last = next((each for each in reversed(departures) if ancestry.is_ancestor(each.commit, commit)), None)
+    if last is None:
+        return []
+    undone: list[int] = []
+    for each in last.parallel:
+        is_covered = any(ancestry.is_ancestor(each, later) for later in undone)
+        if each >= departures[0].commit and not is_covered and ancestry.is_ancestor(each, commit):
+            undone.append(each)
+    return [*reversed(undone), last.commit]
 
 
 @dataclass(frozen=True)
 class SlotBuild:
     """A build that a slot came to hold.
 
-    `seconds` is the time it took. It is None where the build came from a cache, or was there already.
+    seconds: the time that it took. None where the build came from a cache, or was there already.
     """
 
     content: str
@@ -276,20 +332,25 @@ class SlotBuild:
 
 
 def object_masks(files: Collection[str], includes: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return the objects that are made of each of some files, as bits.
+    """Return the objects that are compiled from each of some files, as bit masks.
 
-    `includes` has pairs of a file and a path as it is written there. Such a path means the file that it leads to from
-    the folder of the including file. Where there is none, it means each file whose path ends like it.
+    includes: pairs of a file and a path as it is written there.
+
+    A file that no other one includes is one object. An included file stands for the objects of all files that include
+    it, directly or not. A written path means the file that it leads to from the folder of the including file. Where
+    there is none, it means each file whose path ends with it.
     """
     by_name: dict[str, list[str]] = {}
     for file in files:
         by_name.setdefault(posixpath.basename(file), []).append(file)
     included: dict[str, set[str]] = {}
     for file, written in includes:
-        beside = posixpath.normpath(posixpath.join(posixpath.dirname(file), written))
-        alike = by_name.get(posixpath.basename(written), [])
+        relative = posixpath.normpath(posixpath.join(posixpath.dirname(file), written))
+        same_name = by_name.get(posixpath.basename(written), [])
         tail = "/" + posixpath.normpath(written).removeprefix("../")
-        meant = [beside] if beside in alike else [each for each in alike if f"/{each}".endswith(tail)]
+        meant = (
+            [relative] if relative in same_name else [each for each in same_name if f"/{each}".endswith(tail)]
+        )
         included.setdefault(file, set()).update(meant)
     inner = set[str]().union(*included.values())
     objects = dict.fromkeys(files, 0)
@@ -305,18 +366,17 @@ def object_masks(files: Collection[str], includes: Iterable[tuple[str, str]]) ->
 
 
 class RecompiledObjects:
-    """The candidates of a range, and what is compiled again between any two of them."""
+    """The candidates of a range, and the objects that are compiled again between any two of them."""
 
     def __init__(self, collapsed: CommitRange, objects: Mapping[str, int]) -> None:
-        """`objects` are those that are made of each file that builds depend on, as bits."""
+        """`objects` are those that are compiled from each file on which builds depend, as bit masks."""
         node_of = {member.sha: place for place, node in enumerate(collapsed.nodes) for member in node.members}
         good = len(collapsed.nodes)
         self._made = {file: made for file, made in objects.items() if made}
         self._neighbours: list[list[tuple[int, frozenset[str]]]] = [[] for _ in range(good + 1)]
-        """The neighbours of each candidate and, in the last place, of the good end, with the files that differ.
+        """The neighbours of each candidate and, last, of the good end, with the files that differ.
 
-        A candidate and its first parent are neighbours. The changes of a merge are its difference from that parent.
-        """
+        A candidate and its first parent are neighbours. The changes of a merge are its difference from that parent."""
         for place, node in enumerate(collapsed.nodes):
             parent = node_of.get(node.commit.parents[0], good) if node.commit.parents else good
             changed = frozenset(
@@ -365,7 +425,10 @@ class RecompiledObjects:
         return counts
 
     def objects_after(self, nodes: Sequence[int]) -> Floats:
-        """Return the same after the nearest of `nodes` for each place. Shape [n + 1]."""
+        """Return the fewest objects that are compiled again at each place after a build of one of `nodes`.
+
+        Shape [n + 1].
+        """
         return np.min([self.objects_from(node) for node in nodes], axis=0)
 
 
@@ -373,7 +436,7 @@ class RecompiledObjects:
 class Target:
     """What a probe builds and runs: one commit of a repository, with other repositories held at fixed commits.
 
-    content: the key of all that can change the result; targets of equal content are the same.
+    content: the key of all that can change the result. Targets of equal content are the same.
     """
 
     repository: str
@@ -384,10 +447,10 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """A repository between two of its commits, with the repositories in `held` kept where they are.
+    """A repository between two of its commits, with the repositories in `held` kept at fixed commits.
 
-    Where a regression is sought, the old end is good and the new one bad. Where a fix is sought, it is the other way
-    about.
+    In the search for a regression, the old end is good and the new one bad. In the search for a fix, the old end is bad
+    and the new one good.
     """
 
     repository: str
@@ -399,18 +462,34 @@ class Range:
     skip: tuple[str, ...] = ()
     """Commits that are never run, and so count as untestable."""
     paths: tuple[str, ...] = ()
-    """Files and folders, of which a candidate touches one. Without any, each commit may be a candidate."""
+    """Files and folders of which a candidate touches at least one. Without any, each commit may be a candidate."""
     seeks: Seeks = Seeks.REGRESSION
     first_parent: bool = False
     """Whether branches that were merged within the range are left out. Each is represented by its merge."""
 
+    def other_side_error(self, ancestor: str, *, role: str, old: str) -> EndsError:
+        """Return the error that a common ancestor has the new end's result, so the change lies on the old end's side.
+
+        role: what the ancestor is, such as "merge base". old: the old end, as the user named it.
+        """
+        if self.seeks is Seeks.REGRESSION:
+            old_name, new_name, result, change = "good", "bad", "fails", "fixed"
+            ends = f"--find-fix --bad {ancestor} --good {old}"
+        else:
+            old_name, new_name, result, change = "bad", "good", "passes", "introduced"
+            ends = f"--good {ancestor} --bad {old}"
+        return EndsError(
+            f"the {role} {ancestor[:12]} of {old_name} {old[:12]} and {new_name} {self.new[:12]} {result} too: the "
+            f"failure was {change} on the side of {old[:12]}; to find the commit, ask with {ends}"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedRange:
-    """A range with its commits. Node i of `collapsed` is commit i of `graph`.
+    """A range with its commits. Node i of `commit_range` is commit i of `graph`.
 
-    `contents` gives the content key of each commit, None where it pins no submodule. `old_content` and `new_content`
-    are those of the two ends.
+    contents: the content key of each commit, None where it pins no submodule.
+    old_content, new_content: the content keys of the two ends.
     """
 
     range: Range
@@ -418,30 +497,29 @@ class LoadedRange:
     contents: Mapping[str, str | None]
     old_content: str
     new_content: str
-    collapsed: CommitRange
+    commit_range: CommitRange
     graph: CommitGraph
-    windows: tuple[Window, ...]
+    windows: Windows
     """The windows between a change and the commit that undoes it."""
     earlier_skips: Mapping[str, tuple[CompilerError, ...]] = field(
         default_factory=dict[str, tuple[CompilerError, ...]]
     )
     """Contents that other bisections of the store could not build at their last try, with the errors."""
     earlier_builds: tuple[tuple[SlotBuild, ...], ...] = ()
-    """The builds of other bisections of the store that met contents of the range, each in the order of the starts."""
+    """The builds of other bisections of the store that share contents with the range, each in the order of the
+    starts."""
     builds: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The key of what each content is built from, where it can be had. Contents with equal keys share a build.
+    """The key of the inputs of each content's build, where it is known. Contents with equal keys share a build.
 
-    A content that is not in it has a build of its own.
-    """
+    A content without a key has a build of its own."""
     objects: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The objects that builds make of each file that they depend on (`object_masks`). Empty where nothing is built."""
-    elsewhere: frozenset[str] = frozenset()
+    """The objects that are compiled from each file (`object_masks`). Empty where nothing is compiled."""
+    unrelated: frozenset[str] = frozenset()
     """The commits that touch none of the range's paths.
 
-    Their results are taken to be those of the commits that represent them, whatever their content.
-    """
+    Their results are taken to be those of the commits that represent them, whatever their content."""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The releases that commits stand for."""
+    """The release for which each commit stands."""
     left_out: frozenset[str] = frozenset()
     """The commits that `remove_candidates` removed. They lie on lines that were forked before the range, and behave
     like its new end."""
@@ -449,15 +527,40 @@ class LoadedRange:
     @cached_property
     def candidates(self) -> tuple[str, ...]:
         """Return the commit that represents each node."""
-        return tuple(node.commit.sha for node in self.collapsed.nodes)
+        return tuple(node.commit.sha for node in self.commit_range.nodes)
 
     def build_of(self, content: str) -> str:
-        """Return the key of what a content is built from. A content from outside of the range is its own key."""
+        """Return the key of the inputs of a content's build. A content from outside of the range is its own key."""
         return self.builds.get(content, content)
 
     @cached_property
+    def _numbered_builds(self) -> tuple[Integers, Mapping[str, int]]:
+        """Return the number of each place's build, -1 where a place has nothing to run, and the number of each key.
+
+        The places are the candidates and, last, the old end.
+        """
+        numbers: dict[str, int] = {}
+        places = [
+            -1 if content is None else numbers.setdefault(self.build_of(content), len(numbers))
+            for content in (*self.candidate_contents, self.old_content)
+        ]
+        return np.array(places, dtype=np.int64), numbers
+
+    def places_with_build(self, built: Iterable[str]) -> Mask:
+        """Return which candidates and, last, whether the old end have one of some builds. Shape [n + 1]."""
+        places, numbers = self._numbered_builds
+        is_built = np.zeros(len(numbers) + 1, dtype=np.bool_)
+        is_built[[numbers[build] for build in built if build in numbers]] = True
+        return is_built[places]
+
+    def count_builds(self, *, without: Iterable[str]) -> int:
+        """Return the number of different builds of all candidates and the old end, without some of them."""
+        numbers = self._numbered_builds[1]
+        return len(numbers) - sum(build in numbers for build in {*without})
+
+    @cached_property
     def known_builds(self) -> frozenset[str]:
-        """Return what earlier bisections have built. It is probably still there."""
+        """Return the keys of the builds that earlier bisections made, which are probably still there."""
         return frozenset(self.build_of(build.content) for builds in self.earlier_builds for build in builds)
 
     @cached_property
@@ -468,42 +571,54 @@ class LoadedRange:
 
     @cached_property
     def recompiled_objects(self) -> RecompiledObjects | None:
-        """Return what is compiled again between any two candidates. None where that is unknown."""
-        return RecompiledObjects(self.collapsed, self.objects) if self.objects else None
+        """Return the objects that are compiled again between any two candidates. None where that is unknown."""
+        return RecompiledObjects(self.commit_range, self.objects) if self.objects else None
 
     @cached_property
     def node_of_content(self) -> Mapping[str, int]:
-        """Return the candidate, or the good end, that has some content."""
+        """Return the candidate, or the good end, that has each content."""
         nodes = {content: node for node, content in enumerate(self.candidate_contents) if content is not None}
         return {self.old_content: GOOD_END} | nodes
 
     @cached_property
+    def merges_of_old_end(self) -> frozenset[int]:
+        """Return the candidates with a parent in the range that have the old end, or what is folded into it, as
+        another parent."""
+        old = {self.range.old, *(commit.sha for commit in self.commit_range.good_side)}
+        return frozenset(
+            place
+            for place, node in enumerate(self.commit_range.nodes)
+            if self.graph.parents[place] and not old.isdisjoint(node.commit.parents)
+        )
+
+    @cached_property
     def candidate_contents(self) -> tuple[str | None, ...]:
-        """Return the content of each node. None where it pins nothing that can be had."""
+        """Return the content of each node. None where it has nothing to run."""
         return tuple(self.contents[sha] for sha in self.candidates)
 
 
 def search_outcome(judgement: Judgement, seeks: Seeks) -> Outcome:
-    """Return what a judged probe means for the search of a range. BAD means that it behaves like the new end."""
+    """Return the outcome of a judged probe for the search of a range. BAD means that it behaves like the new end."""
     if judgement is Judgement.SKIP:
         return Outcome.SKIP
     return Outcome.BAD if (judgement is Judgement.BAD) == (seeks is Seeks.REGRESSION) else Outcome.GOOD
 
 
-def candidates_on_line(graph: CommitGraph, first: int) -> frozenset[int]:
-    """Return the candidates that build on nothing of the range but a line that begins with `first`.
+def candidates_on_line(graph: CommitGraph, first: int, *, joined: Container[int]) -> frozenset[int]:
+    """Return the candidates that build on nothing in the range except a line that begins with `first`.
 
-    The line ends where it is merged into another.
+    The line ends where it is merged into another. The candidates `joined` build on the old end, too.
     """
     on_line: set[int] = {first}
     for node in range(first + 1, len(graph)):
-        if graph.parents[node] and all(parent in on_line for parent in graph.parents[node]):
+        parents = graph.parents[node]
+        if parents and node not in joined and all(parent in on_line for parent in parents):
             on_line.add(node)
     return frozenset(on_line)
 
 
 def remove_candidates(loaded: LoadedRange, left_out: Collection[int]) -> LoadedRange:
-    """Return the range without some of its candidates. Those that build on them then build on the good side.
+    """Return the range without some of its candidates. Their children then build on the good side.
 
     Raises `ValueError` where the bad end is left out.
     """
@@ -514,19 +629,21 @@ def remove_candidates(loaded: LoadedRange, left_out: Collection[int]) -> LoadedR
     parents = tuple(
         tuple(place[parent] for parent in loaded.graph.parents[node] if parent in place) for node in kept
     )
-    nodes = tuple(loaded.collapsed.nodes[node] for node in kept)
-    gone = {member.sha for node in left_out for member in loaded.collapsed.nodes[node].members}
+    nodes = tuple(loaded.commit_range.nodes[node] for node in kept)
+    gone = {member.sha for node in left_out for member in loaded.commit_range.nodes[node].members}
     return replace(
         loaded,
         commits=tuple(commit for commit in loaded.commits if commit.sha not in gone),
         left_out=loaded.left_out | gone,
-        collapsed=CommitRange(
-            nodes=nodes, parents=parents, bad=place[loaded.graph.bad], good_side=loaded.collapsed.good_side
+        commit_range=CommitRange(
+            nodes=nodes, parents=parents, bad=place[loaded.graph.bad], good_side=loaded.commit_range.good_side
         ),
         graph=CommitGraph(parents, [node.commit.date.timestamp() for node in nodes]),
-        windows=tuple(
-            Window(place[window.start], place[window.end], reverted=window.reverted)
-            for window in loaded.windows
-            if window.start in place and window.end in place
-        ),
+        windows=loaded.windows.renumber(place),
     )
+
+
+def describe_stage(repository: str, *, commits: int, candidates: int) -> str:
+    """Return how many commits a range has, and how many of them can change the result."""
+    text = f"{repository}: {plural(commits, 'commit')} in the range"
+    return text if candidates == commits else f"{text}, {candidates} that can change the result"

@@ -1,15 +1,15 @@
 """The nightly file, the limits of a night, and single runs of the matrix.
 
-The nightly file says what is run, when, and which command is told of incidents. Every key of it is checked. The budget,
-the window and the quotas of devices limit how long a night goes on. Each run of the matrix is stored as soon as it has
+`load_config` reads the nightly file. It says what is run, when, and which command is told of incidents. `Limits` holds
+the budget, the window and the quotas of devices. `CaseRunner` makes single runs, and stores each as soon as it has
 finished.
 """
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,11 +19,11 @@ from ...runner.case.case import CaseName, RunOptions
 from ...runner.cli_options import parse_duration
 from ...runner.errors import UsageError, reason
 from ...runner.pins import Revisions, fixed_revisions
-from ...runner.probe.judge import BadWhen
+from ...runner.probe.judge import JudgingRule
 from ...runner.probe.probe import Prober, ProbeRequest
-from ...runner.settings import TomlError, expand_home, is_file, load_stack, parse_toml
-from ...runner.stack import Model, Stack, first_error, is_plain_name
-from ...runner.verdict.classify import OF_A_COMPILER, OF_AN_EXCEPTION
+from ...runner.settings import TomlError, expand_home, first_error, is_file, load_stack, parse_toml
+from ...runner.stack import Model, Stack, is_plain_name
+from ...runner.verdict.classify import printed_cause
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import EnvironmentReader, fingerprint
 from ...runner.workspace.slot import Workspace
@@ -36,7 +36,7 @@ from ..drive.loop import BudgetSpentError
 from ..engine.runs import FinishedProbe, ProbeTimes
 
 _Duration = Annotated[float, BeforeValidator(lambda text: parse_duration(str(text)))]
-"""The file gives seconds as a text such as `6h`."""
+"""Seconds, which the file gives as a text such as `6h`."""
 
 
 class NightTarget(Model):
@@ -157,7 +157,7 @@ class Limits:
         seconds = budget if budget is not None else config.budget
         ends = [begun + timedelta(seconds=seconds)] if seconds is not None else []
         self.opened: datetime | None = None
-        """Says when the window opened; None where there is no window, or it is closed."""
+        """The time at which the window opened; None where there is no window, or it is closed."""
         if config.window is not None:
             self.opened, closes = config.window.opening_at(begun) or (None, begun)
             ends.append(closes)
@@ -180,7 +180,7 @@ class Limits:
             return None
         return max(0.0, (self._end - datetime.now().astimezone()).total_seconds())
 
-    def permit(self, platform: str) -> None:
+    def count_run(self, platform: str) -> None:
         """Count a run that is about to start. Raises `OutOfTimeError`, `QuotaSpentError`."""
         self.check()
         quota = self._quota[platform]
@@ -191,8 +191,6 @@ class Limits:
 
 _MAX_EVIDENCE_LINES = 20
 """A run of the matrix keeps at most this many lines of evidence, because a store holds years of nights."""
-_PIP_HINT = re.compile(r"\s*(?:(?:hint|note): |╰─> See above)")
-"""Pip prints such lines last where a build fails. The cause stands before them."""
 
 
 class CaseRunner:
@@ -224,21 +222,35 @@ class CaseRunner:
         self._directory = directory
 
     def complete(self, commit: str) -> dict[str, str]:
-        """Return the commits of all repositories that go with a commit of the searched repository."""
+        """Return the commits of all repositories for a commit of the searched repository."""
         return self.revisions.complete({self._stack.searched: commit})
 
     def content_at(self, commit: str) -> str:
         """Return the key of all content that can change a result at a commit."""
         return self.content.revisions_key(self.complete(commit))
 
-    def environment(self) -> str:
-        """Return the fingerprint of the environment as it is now."""
-        return fingerprint(self._environment.read(packages_path=self._prober.slot.packages_path()))
+    def environment(self, cell: CellRow) -> str:
+        """Return the fingerprint of the environment of a cell, as it was when this was first asked for."""
+        return fingerprint(self._extend_surroundings(self._surroundings, cell))
+
+    @cached_property
+    def _surroundings(self) -> Mapping[str, str]:
+        return self._environment.read(packages_path=self._prober.slot.packages_path())
+
+    def _extend_surroundings(self, surroundings: Mapping[str, str], cell: CellRow) -> dict[str, str]:
+        """Return surroundings with what else decides a run: the command, and variables that the stack file sets."""
+        command = [*self._stack.case.command, *self._config.tolerances[cell.tolerance]]
+        variables = self._stack.environment.variables
+        return {
+            **surroundings,
+            "command of the case": shlex.join(command),
+            **{f"stack file's {name}": value for name, value in variables.items()},
+        }
 
     def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow | None:
         """Run a cell once and store the run. None where the device's quota is used up. Raises `OutOfTimeError`."""
         try:
-            self._limits.permit(cell.platform)
+            self._limits.count_run(cell.platform)
         except QuotaSpentError:
             return None
         revisions: Mapping[str, str] = self.complete(commit)
@@ -251,13 +263,14 @@ class CaseRunner:
                 platform=cell.platform,
                 device=self._config.platforms[cell.platform].device,
                 golden=None,
-                bad_when=BadWhen.parse(Verdict.MISMATCH),
+                judging_rule=JudgingRule.parse(Verdict.MISMATCH),
                 options=RunOptions(),
                 timeout=self._config.timeout or self._stack.limits.run_timeout,
                 directory=directory,
             )
         )
         found = result.classification
+        surroundings = self._extend_surroundings(result.surroundings, cell)
         return self._journal.runs.add(
             night,
             cell.id,
@@ -275,8 +288,8 @@ class CaseRunner:
                 build_source=result.build_source,
                 build_seconds=result.build_seconds,
                 run_seconds=result.run_seconds,
-                fingerprint=fingerprint(result.surroundings),
-                environment=result.surroundings,
+                fingerprint=fingerprint(surroundings),
+                environment=surroundings,
                 log=str(result.log),
             ),
         )
@@ -285,34 +298,27 @@ class CaseRunner:
 def evidence_texts(evidence: Sequence[Evidence]) -> list[str]:
     """Return the lines of evidence that a run of the matrix keeps.
 
-    Where only the way in which the run ended decided, the first line also quotes one printed line. That is the first
-    error of a compiler or the exception that ended the run. Without either it is the last line that may name a cause.
+    Where only the ending of the run decided, the first line also quotes the printed line that names a cause.
     """
     texts = [line.text for line in evidence[:_MAX_EVIDENCE_LINES]]
-    printed = [line for line in evidence[1:] if line.stream not in ("ending", "outcome")]
-    if printed and evidence[0].stream == "ending":
-        causes = [line for line in printed if line.why in (OF_A_COMPILER, OF_AN_EXCEPTION)]
-        telling = [line for line in printed if not _PIP_HINT.match(line.text)]
-        line = causes[0] if causes else (telling or printed)[-1]
-        texts[0] = f"{texts[0]}, it printed: {line.text.strip()}"
+    if (cause := printed_cause(evidence)) is not None:
+        texts[0] = f"{texts[0]}, it printed: {cause}"
     return texts
 
 
 def result_log(result: CaseResultRow, runs: Sequence[CaseRunRow]) -> str | None:
-    """Return the log of the run that a cell's result of a night is taken from.
+    """Return the log of the run from which a cell's result of a night is taken. None where it passed or was not run.
 
     runs: the runs of the cell in that night.
-
-    None where the cell passed or was not run.
     """
     if result.status is CaseStatus.PASSED:
         return None
-    telling = [run.log for run in runs if run.commit == result.commit and run.verdict is result.verdict]
-    return telling[-1] if telling else None
+    logs = [run.log for run in runs if run.commit == result.commit and run.verdict is result.verdict]
+    return logs[-1] if logs else None
 
 
 def judge_matrix_run(verdict: Verdict) -> Judgement:
-    """Return how a run of the matrix judges its case. A run that reached no result is a skip.
+    """Return the judgement of a run of the matrix. A run that reached no result is a skip.
 
     >>> judge_matrix_run(Verdict.UNKNOWN)
     <Judgement.SKIP: 'skip'>

@@ -1,17 +1,16 @@
 """The report of a night, and all forms in which it is written and printed.
 
-`night_report` makes the report from the store alone; it is what `night.json` holds. The other forms are JUnit XML, with
-a test case for each cell, and GitHub-flavoured Markdown for an issue, with a block that machines read. The module
-also prints the progress of a night, its summary in one line, and what a person has to know at the end. It chooses the
-exit code for schedulers. This command writes the report's JSON schema:
+`night_report` makes the report from the store alone; it is what `night.json` holds. `junit_text` returns it as JUnit
+XML, and `markdown_text` as GitHub-flavoured Markdown for an issue, with a block that machines read. `print_night`
+prints the summary, and `exit_code` chooses the exit code for schedulers. This command writes the report's JSON schema:
 
-python -m precision_bisect.bisect.nightly.night_report > docs/nightly.schema.json
+    python -m precision_bisect.bisect.nightly.night_report > docs/nightly.schema.json
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -23,17 +22,19 @@ from rich.padding import Padding
 from rich.text import Text
 from typing_extensions import override
 
+from ...runner.cli_options import STYLES
 from ...runner.probe.probe import ProbeResult
 from ...runner.stack import Model
 from ...runner.workspace.home import command_line
 from ...store.durable_files import Document, published_schema, read_document, remove_format
 from ...store.nights import JobJournal, NightSummary, earlier_incidents
 from ...store.tables import CaseResultRow, IncidentRow, NightRow, RegressionRow
-from ...store.vocabulary import CaseStatus, Judgement, Verdict, percent, plural
-from ..drive.progress import STYLES, PlainProgress, describe_remaining, describe_result
+from ...store.vocabulary import CaseStatus, Judgement, Verdict, percent, plural, shorten
+from ..drive.progress import PlainProgress, describe_result
+from ..engine.estimate import describe_remaining
 from ..engine.runs import SearchProgress
-from ..report.markdown import escape
-from ..report.phrases import MAX_OWN_SENTENCE, shorten
+from ..report.phrases import MAX_OWN_SENTENCE
+from ..report.report_files import escape
 from .matrix import judge_matrix_run, result_log
 
 
@@ -129,10 +130,10 @@ class HookReport(Document):
 
 def night_report(journal: JobJournal, night: NightRow) -> NightReport:
     """Return the report of a night as the store has it now."""
-    every = journal.incidents.all()
+    all_incidents = journal.incidents.all()
     incidents = [
-        incident_report(incident, night, every)
-        for incident in every
+        incident_report(incident, night, all_incidents)
+        for incident in all_incidents
         if incident.closed_night_id in (None, night.id)
     ]
     summary = read_document(NightSummary, night.summary or {})
@@ -143,14 +144,16 @@ def night_report(journal: JobJournal, night: NightRow) -> NightReport:
         finished=night.finished,
         attempts=night.attempts,
         heads=dict(night.heads),
-        cases=tuple(_case(journal, result) for result in journal.results.results_in_night(night.id)),
+        cases=tuple(_case_report(journal, result) for result in journal.results.results_in_night(night.id)),
         incidents=tuple(incidents),
         notes=summary.notes,
     )
 
 
-def incident_report(incident: IncidentRow, night: NightRow, every: Iterable[IncidentRow]) -> IncidentReport:
-    """Return the report of one incident in one night. `every` holds all incidents of the job."""
+def incident_report(
+    incident: IncidentRow, night: NightRow, all_incidents: Iterable[IncidentRow]
+) -> IncidentReport:
+    """Return the report of one incident in one night. `all_incidents` are those of the job."""
     event = None
     if incident.closed_night_id == night.id:
         event = "closed"
@@ -168,7 +171,7 @@ def incident_report(incident: IncidentRow, night: NightRow, every: Iterable[Inci
         opened_night=incident.opened_night.ordinal,
         closed_night=incident.closed_night.ordinal if incident.closed_night else None,
         fixed_by=incident.fixed_by,
-        earlier=earlier_incidents(incident, every),
+        earlier=earlier_incidents(incident, all_incidents),
         cases=tuple(_incident_case(regression) for regression in incident.regressions),
     )
 
@@ -186,7 +189,7 @@ def _incident_case(regression: RegressionRow) -> IncidentCase:
     )
 
 
-def _case(journal: JobJournal, result: CaseResultRow) -> CaseReport:
+def _case_report(journal: JobJournal, result: CaseResultRow) -> CaseReport:
     cell, regression = result.cell, result.regression
     incident = regression.incident if regression else None
     runs = journal.runs.runs_in_night(result.night_id, result.cell_id)
@@ -277,13 +280,13 @@ def _clean(text: str) -> str:
 
 
 NEW_FAILURE = 7
-"""A night ends with this exit code if a case fails that passed before."""
+"""The exit code of a night in which a case fails that passed before."""
 
 KNOWN_FAILURE = 8
-"""A night ends with this exit code if cases fail, but none of them newly."""
+"""The exit code of a night in which cases fail, but none of them newly."""
 
 NOT_RUN = 9
-"""A night without new failures has this exit code where a case has no result, or where nothing was judged.
+"""The exit code of a night without new failures in which a case has no result, or in which nothing was judged.
 
 A case has no result where it could not be run, or where its device or environment is at fault."""
 
@@ -305,9 +308,10 @@ def could_not_run(status: CaseStatus, verdict: Verdict | None) -> bool:
 def has_no_result(status: CaseStatus, verdict: Verdict | None) -> bool:
     """Return whether a case was started, but nothing is known about it.
 
-    Either it could not be run, or its device or environment is at fault.
+    It could not be run, or its device or environment is at fault, or it fails and what passed before is not known.
     """
-    return status is CaseStatus.INFRASTRUCTURE or could_not_run(status, verdict)
+    fails = status is CaseStatus.UNTESTED and verdict is not None and verdict.traits.is_failure
+    return fails or status is CaseStatus.INFRASTRUCTURE or could_not_run(status, verdict)
 
 
 _STATUS_ORDER = (
@@ -334,7 +338,7 @@ def sort_failing_first(cases: Iterable[CaseReport]) -> list[CaseReport]:
 def exit_code(report: NightReport, *, fail_on: FailOn) -> int:
     """Return the exit code of a night: 0 where cases were judged and no failure counts.
 
-    Cases without a result count, whatever `fail_on` says.
+    Cases without a result count, whatever `fail_on` is.
     """
     statuses = {case.status for case in report.cases}
     if CaseStatus.REGRESSED in statuses:
@@ -350,17 +354,17 @@ def exit_code(report: NightReport, *, fail_on: FailOn) -> int:
 def night_line(counts: Mapping[CaseStatus, int], *, not_run: int, incidents: int) -> str:
     """Return a night in one line: how many cells have each status, failing ones first, and how many incidents are open.
 
-    `not_run` is the number of untested cells that could not be run.
+    not_run: the number of untested cells that could not be run.
 
     >>> night_line({CaseStatus.PASSED: 7, CaseStatus.KNOWN: 2, CaseStatus.UNTESTED: 3}, not_run=1, incidents=1)
     '2 known, 3 untested (1 could not be run), 7 passed; 1 open incident'
     """
     unrun = {CaseStatus.UNTESTED: f" ({not_run} could not be run)"} if not_run else {}
-    told = [
+    parts = [
         f"{counts[status]} {status}{unrun.get(status, '')}" for status in _STATUS_ORDER if counts.get(status)
     ]
     opened = f"; {plural(incidents, 'open incident')}" if incidents else ""
-    return f"{', '.join(told) or 'nothing was judged'}{opened}"
+    return f"{', '.join(parts) or 'nothing was judged'}{opened}"
 
 
 _JSON_ESCAPES = {"`": "\\u0060", "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "@": "\\u0040"}
@@ -378,29 +382,16 @@ def markdown_text(report: NightReport) -> str:
     line = night_line(counts, not_run=not_run, incidents=opened)
     lines += [f"{report.started:%Y-%m-%d}: {line}.", ""]
     for incident in report.incidents:
-        lines += _incident(incident)
+        lines += _incident_lines(incident)
     lines += [
         "## Cases",
         "",
         "| case | platform | tolerance | branch | result | |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    lines += [
-        "| "
-        + " | ".join(
-            escape(text)
-            for text in (
-                case.case,
-                case.platform,
-                case.tolerance,
-                case.branch,
-                case.status,
-                case.message_with_log,
-            )
-        )
-        + " |"
-        for case in sort_failing_first(report.cases)
-    ]
+    for case in sort_failing_first(report.cases):
+        cells = (case.case, case.platform, case.tolerance, case.branch, case.status, case.message_with_log)
+        lines.append(f"| {' | '.join(map(escape, cells))} |")
     if report.notes:
         lines += [
             "",
@@ -426,7 +417,7 @@ def machine_block(report: NightReport) -> str:
     return "".join(_JSON_ESCAPES.get(character, character) for character in text)
 
 
-def _incident(incident: IncidentReport) -> list[str]:
+def _incident_lines(incident: IncidentReport) -> list[str]:
     state = "open" if incident.open else "closed"
     sure = "" if incident.confidence is None else f", {percent(incident.confidence)} confidence"
     lines = [
@@ -514,17 +505,16 @@ class NamedProgress(PlainProgress):
 
 
 def result_line(case: str, platform: str, rest: str, status: CaseStatus) -> Text:
-    """Return the line that says what the matrix showed for one cell."""
+    """Return the line about one cell of the matrix."""
     text = Text(f"{status:<14} ", style=_STYLES[status])
     text.append(shorten(f"{case} on {platform}", _MAX_TEXT_LENGTH), "default")
     return text.append(f" ({shorten(rest, _MAX_TEXT_LENGTH)})", "dim")
 
 
 def print_night(report: NightReport, folder: Path | None, console: Console) -> None:
-    """Print the summary of a night.
+    """Print the summary of a night: what fails, since when, and by which commit.
 
-    It says what fails, since when, by which commit and with which confidence. It also says what was left undone, and
-    where the night was written.
+    It ends with what was left undone, and with the folder of the night.
     """
     counts = Counter(case.status for case in report.cases)
     console.print()
@@ -535,8 +525,9 @@ def print_night(report: NightReport, folder: Path | None, console: Console) -> N
     ]
     say(console, Text(", ").join(tally) if tally else Text("nothing was judged"), indent=2)
     for case in unrun[:_MAX_CASES]:
-        at_fault = case.status is CaseStatus.INFRASTRUCTURE
-        head = Text("infrastructure: " if at_fault else "could not be run: ", style="bold red")
+        unrun_words = "could not be run" if could_not_run(case.status, case.verdict) else "no result"
+        words = "infrastructure" if case.status is CaseStatus.INFRASTRUCTURE else unrun_words
+        head = Text(f"{words}: ", style="bold red")
         where = f"{case.case} on {case.platform} ({case.tolerance}, {case.branch}): {case.message}"
         say(console, head.append(shorten(where, _MAX_TEXT_LENGTH), "default"))
         if case.log is not None:
@@ -544,14 +535,14 @@ def print_night(report: NightReport, folder: Path | None, console: Console) -> N
     if len(unrun) > _MAX_CASES:
         say(console, Text(f"and {plural(len(unrun) - _MAX_CASES, 'more case')} without a result"))
     for incident in report.incidents:
-        _say_incident(incident, console)
+        _say_incident(incident, report.cases, console)
     for note in report.notes:
         say(console, Text(f"left undone: {shorten(note, _MAX_TEXT_LENGTH)}", style="yellow"))
     if folder is not None:
         say_whole(console, Text(f"written to {folder}"))
 
 
-def _say_incident(incident: IncidentReport, console: Console) -> None:
+def _say_incident(incident: IncidentReport, results: Sequence[CaseReport], console: Console) -> None:
     state, style = incident.event or "open", "bold red" if incident.open else "bold green"
     head = Text(f"incident {incident.number}, {state}: ", style=style)
     say(console, head.append(shorten(incident.subject, _MAX_TEXT_LENGTH), "default"))
@@ -566,15 +557,20 @@ def _say_incident(incident: IncidentReport, console: Console) -> None:
         fixed = incident.fixed_by
         lines.append(f"fixed by {fixed[:12]}" if fixed else "fixed by one of several commits")
     failing = [case for case in incident.cases if not case.passes_again]
-    lines += [
-        f"fails: {shorten(f'{case.case} on {case.platform}', _MAX_TEXT_LENGTH)}"
-        for case in failing[:_MAX_CASES]
-    ]
+    passed = {_cell_key(each): each.message for each in results if each.status is CaseStatus.PASSED}
+    for case in failing[:_MAX_CASES]:
+        where, message = f"{case.case} on {case.platform}", passed.get(_cell_key(case))
+        text = f"fails: {where}" if message is None else f"not closed yet: {where}: {message}"
+        lines.append(shorten(text, _MAX_TEXT_LENGTH))
     if len(failing) > _MAX_CASES:
         lines.append(f"and {plural(len(failing) - _MAX_CASES, 'more case')}")
     for line in lines:
         say(console, Text(line), indent=2)
     say_whole(console, Text(f"more: {incident.history_command}"), indent=2)
+
+
+def _cell_key(case: CaseReport | IncidentCase) -> tuple[str, str, str, str]:
+    return case.case, case.platform, case.tolerance, case.branch
 
 
 if __name__ == "__main__":

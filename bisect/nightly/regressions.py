@@ -1,12 +1,10 @@
 """Follows regressions from night to night: bisections, incidents, and recovery.
 
-A regression is bisected for its culprit while it is open, and for its fix once it has recovered. The bisections of a
-night run together (`drive.loop`) and share what they learn. A build of one is cheap for all. A commit that one of them
-suspects, or that an open incident names, is tested early by every bisection whose range holds it.
-
-Regressions with one culprit form an incident. It is localized once, and closed when all its regressions have recovered.
-One pass proves nothing where a failure is flaky, so recovery is judged by statistics. The job's hook is called once for
-each incident that opens or closes in a night.
+`bisect_regressions` bisects each open regression for its culprit, and each recovered one for its fix. The bisections of
+a night run together (`drive.loop`): a build of one is cheap for all, and a commit that one suspects is tested early by
+all others. Regressions with one culprit form an incident, which is localized once and closed when all of them have
+recovered. `judge_recovery` decides by statistics, because one pass proves nothing where a failure is flaky.
+`report_incidents` calls the job's hook once for each incident that opens or closes in a night.
 """
 
 from abc import ABC, abstractmethod
@@ -29,9 +27,8 @@ from ...store.durable_files import make_folder, read_document, write_document
 from ...store.nights import JobJournal
 from ...store.tables import CellRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import BisectionOutcome, Judgement, Seeks, plural
-from ..ask.ends import Question
 from ..ask.prepare import prepare
-from ..ask.question import BisectRequest
+from ..ask.question import BisectRequest, Question
 from ..drive.driven import DrivenBisection
 from ..drive.hand_over import call_hook, localize_culprit, record_builds
 from ..drive.loop import Loop
@@ -41,7 +38,8 @@ from ..engine.failures import judge_target, passes_needed
 from ..engine.range_search import Timings
 from ..engine.runs import FinishedProbe, ProbeLog
 from ..history.range import Target
-from ..report.write import write_report
+from ..report.basis import load_rows
+from ..report.report_files import record_report
 from ..search.rates import Rates, fit
 from .matrix import Limits, NightlyConfig, OutOfTimeError, probe_times, question_case
 from .night_report import HookReport, IncidentReport, NamedProgress, SharedOutput, incident_report, say
@@ -67,14 +65,9 @@ class NightContext:
         return StoredBisection(journal, journal.row().name, self.home)
 
 
-def cell_label(cell: CellRow) -> str:
-    """Return the name of a cell for people."""
-    return f"{cell.case} on {cell.platform}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class QueuedBisection:
-    """A bisection that is left to the queue: its name and question, and the board that it runs on.
+    """A bisection that is left to the queue: its name and question, and the board on which it runs.
 
     board: the platform of the board; None where it needs no board.
     device: the number of the board.
@@ -85,6 +78,68 @@ class QueuedBisection:
     """The words of its command line, for people only, because the bisection is in the store already."""
     board: str | None
     device: int
+
+
+def bisect_regressions(context: NightContext, *, jobs: int) -> list[str]:
+    """Find the culprit of every open regression without one, and the fix of every recovered one.
+
+    `jobs` runs are made at once. Returns one sentence for each thing that could not be done.
+    """
+    problems = list[str]()
+    tasks = _open_tasks(context, problems)
+    if tasks:
+        known = _known_culprits(context, context.journal.incidents.all(open_only=True))
+        with open_workers(context.stack, context.home, jobs=jobs, backend="loky") as workers:
+            loop = Loop(
+                workers, built=context.journal.built_contents(), known_culprits=known, share_build_cost=True
+            )
+            loop.run(tasks)
+    return problems
+
+
+def submit_regressions(context: NightContext, submit: Callable[[QueuedBisection], None]) -> list[str]:
+    """Leave the bisections of `bisect_regressions` to the queue, and store results of those that have ended there.
+
+    Returns one sentence for each thing that could not be done.
+    """
+    problems = list[str]()
+    for task in _open_tasks(context, problems):
+        try:
+            task.hand_over(submit)
+        except UserError as error:
+            task.fail(error)
+    return problems
+
+
+def store_ended_bisections(context: NightContext) -> list[str]:
+    """Store the results of bisections that were left to the queue and have ended.
+
+    Returns one sentence for each thing that could not be done.
+    """
+    problems = list[str]()
+    for task in _open_tasks(context, problems):
+        task.store_result()
+    return problems
+
+
+def _open_tasks(context: NightContext, problems: list[str]) -> list["RegressionTask"]:
+    """Return the bisections of a night. `problems` collects one sentence for each thing that cannot be done."""
+    output, journal = SharedOutput(context.progress), context.journal
+    culprits = [
+        FindCulprit(context, regression, output=output, problems=problems)
+        for regression in journal.regressions.all_open()
+        if regression.incident_id is None and regression.problem is None
+    ]
+    fixes = [
+        FindFix(context, regression, output=output, problems=problems)
+        for regression in journal.regressions.find_unfixed()
+    ]
+    return [*culprits, *fixes]
+
+
+def cell_label(cell: CellRow) -> str:
+    """Return the name of a cell for people."""
+    return f"{cell.case} on {cell.platform}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +159,7 @@ class RegressionTask(ABC):
     """
 
     purpose: ClassVar[str]
-    """What the bisection looks for, in words."""
+    """The noun for what the bisection looks for."""
     deadline: float | None = None
 
     def __init__(
@@ -142,7 +197,7 @@ class RegressionTask(ABC):
     def note_equal_ends(self, why: str) -> None:
         """Store that the ends do not differ, or that no range lies between them."""
 
-    def open(self, held: ExitStack) -> DrivenBisection | None:
+    def open(self, resources: ExitStack) -> DrivenBisection | None:
         """Begin the bisection, or go on with it. None where no run may start, or where it has ended already.
 
         Raises `UserError`.
@@ -153,57 +208,63 @@ class RegressionTask(ABC):
             self.note_problem(f"the search for its {self.purpose} was not begun: {error}")
             return None
         bisection = self._bisection = self._find() or self._begin()
-        held.enter_context(bisection.record_drive())
+        resources.enter_context(bisection.record_drive())
         row = bisection.journal.row()
         if row.outcome not in (None, BisectionOutcome.BUDGET):
-            self._keep(bisection, read_document(Conclusion, row.conclusion))
+            self._store_conclusion(bisection, read_document(Conclusion, row.conclusion))
             return None
-        return bisection.open_for_driving(NamedProgress(self._output, cell_label(self.regression.cell)), held)
+        return bisection.open_for_driving(
+            NamedProgress(self._output, cell_label(self.regression.cell)), resources
+        )
 
     def hand_over(self, submit: Callable[[QueuedBisection], None]) -> None:
-        """Begin the bisection or go on with it by way of the queue, or store its result where it has ended.
+        """Begin the bisection or go on with it in the queue, or store its result where it has ended.
 
         Raises `UserError`.
         """
         bisection = self._bisection = self._find() or self._begin()
-        if self.keep_result():
+        if self.store_result():
             return
         request = bisection.request
         board = request.stack.platforms[request.platform].board
         submit(
             QueuedBisection(
                 bisection=bisection.name,
-                question=_question_options(request),
+                question=_typed_options(request),
                 board=request.platform if board else None,
                 device=request.device,
             )
         )
 
-    def keep_result(self) -> bool:
-        """Store what the bisection has found, if it has ended, and return whether it has."""
+    def store_result(self) -> bool:
+        """Store the result of the bisection if it has ended, and return whether it has."""
         bisection = self._find()
-        row = None if bisection is None else bisection.journal.row()
-        if bisection is None or row is None or row.outcome in (None, BisectionOutcome.BUDGET):
+        if bisection is None:
+            return False
+        row = bisection.journal.row()
+        if row.outcome in (None, BisectionOutcome.BUDGET):
             return False
         conclusion = read_document(Conclusion, row.conclusion)
         if row.outcome is BisectionOutcome.ENDS_DO_NOT_DIFFER:
             self.note_equal_ends(conclusion.message)
             self.note_problem(conclusion.message)
         else:
-            self._keep(bisection, conclusion)
+            self._store_conclusion(bisection, conclusion)
         return True
 
     def check_budget(self) -> None:
         """Count a probe that is about to start against the limits of the night. Raises `BudgetSpentError`."""
-        self.context.limits.permit(self.regression.cell.platform)
+        self.context.limits.count_run(self.regression.cell.platform)
 
     def conclude(self, conclusion: Conclusion) -> None:
         """Store how the bisection ended, and write its report. A report that cannot be written loses no answer."""
         assert self._bisection is not None
         self._bisection.conclude(conclusion)
-        self._keep(self._bisection, conclusion)
+        self._store_conclusion(self._bisection, conclusion)
         try:
-            write_report(self.context.sessions, self._bisection.name, self._bisection.request.output)
+            with self.context.sessions() as session:
+                rows = load_rows(session, self._bisection.name)
+            record_report(rows, self._bisection.journal)
         except UserError as error:
             self.note_problem(str(error))
 
@@ -227,7 +288,7 @@ class RegressionTask(ABC):
         """Add a sentence on what could not be done tonight."""
         self._problems.append(f"{cell_label(self.regression.cell)}: {text}")
 
-    def _keep(self, bisection: StoredBisection, conclusion: Conclusion) -> None:
+    def _store_conclusion(self, bisection: StoredBisection, conclusion: Conclusion) -> None:
         match conclusion.outcome:
             case BisectionOutcome.CULPRIT:
                 self.note_named_commit(bisection, conclusion)
@@ -345,7 +406,7 @@ class FindFix(RegressionTask):
         self.note_no_commit(why)
 
 
-def _question_options(request: BisectRequest) -> tuple[str, ...]:
+def _typed_options(request: BisectRequest) -> tuple[str, ...]:
     """Return the options that a person would type to ask the same question, without the stack."""
     fix = () if request.seeks is Seeks.REGRESSION else ("--find-fix",)
     case = () if request.case is None else ("--case", request.case)
@@ -358,63 +419,6 @@ def _expected_timings(context: NightContext, regression: RegressionRow) -> Timin
     return Timings.from_probes(
         map(probe_times, journal.runs.recent(regression.cell.id))
     ) or Timings.from_probes(map(probe_times, journal.runs.recent()))
-
-
-def bisect_regressions(context: NightContext, *, jobs: int) -> list[str]:
-    """Find the culprit of every open regression without one, and the fix of every recovered one.
-
-    `jobs` runs are made at once. Returns one sentence for each thing that could not be done.
-    """
-    problems = list[str]()
-    tasks = _tasks(context, problems)
-    if tasks:
-        known = _known_culprits(context, context.journal.incidents.all(open_only=True))
-        with open_workers(context.stack, context.home, jobs=jobs, backend="loky") as workers:
-            loop = Loop(
-                workers, built=context.journal.built_contents(), known_culprits=known, share_build_cost=True
-            )
-            loop.run(tasks)
-    return problems
-
-
-def submit_regressions(context: NightContext, submit: Callable[[QueuedBisection], None]) -> list[str]:
-    """Leave the bisections of `bisect_regressions` to the queue, and store results of those that have ended there.
-
-    Returns one sentence for each thing that could not be done.
-    """
-    problems = list[str]()
-    for task in _tasks(context, problems):
-        try:
-            task.hand_over(submit)
-        except UserError as error:
-            task.fail(error)
-    return problems
-
-
-def keep_regressions(context: NightContext) -> list[str]:
-    """Store the results of bisections that were left to the queue and have ended.
-
-    Returns one sentence for each thing that could not be done.
-    """
-    problems = list[str]()
-    for task in _tasks(context, problems):
-        task.keep_result()
-    return problems
-
-
-def _tasks(context: NightContext, problems: list[str]) -> list[RegressionTask]:
-    """Return the bisections of a night. `problems` collects one sentence for each thing that cannot be done."""
-    output, journal = SharedOutput(context.progress), context.journal
-    culprits = [
-        FindCulprit(context, regression, output=output, problems=problems)
-        for regression in journal.regressions.all_open()
-        if regression.incident_id is None and regression.problem is None
-    ]
-    fixes = [
-        FindFix(context, regression, output=output, problems=problems)
-        for regression in journal.regressions.find_unfixed()
-    ]
-    return [*culprits, *fixes]
 
 
 def _known_culprits(context: NightContext, incidents: Iterable[IncidentRow]) -> list[tuple[str, str]]:
@@ -445,9 +449,10 @@ def localize_incidents(context: NightContext) -> list[str]:
             except UserError as error:  # A worker of the queue holds the lock, and localizes it.
                 problems.append(f"incident {incident.ordinal} is not localized here: {error}")
                 continue
+            with context.sessions() as session:
+                rows = load_rows(session, bisection.name)
             localized = localize_culprit(
-                context.sessions,
-                bisection.name,
+                rows,
                 home=context.home,
                 reduce=True,
                 seconds=context.limits.remaining_seconds(),
@@ -456,8 +461,10 @@ def localize_incidents(context: NightContext) -> list[str]:
             # The next night begins again with a localization that the end of this night interrupted.
             context.limits.check()
             bisection.journal.note_localization(write_document(localized))
-        record_builds(context.sessions, bisection.name, context.home)
-        write_report(context.sessions, bisection.name, bisection.request.output)
+        record_builds(rows, context.home)
+        with context.sessions() as session:
+            rows = load_rows(session, bisection.name, earlier=rows)
+        record_report(rows, bisection.journal)
         if localized.reduced is not None:
             context.journal.incidents.set_reduction(incident.id, str(localized.reduced))
         elif localized.status == "left out":
@@ -488,7 +495,7 @@ def close_incidents(context: NightContext) -> None:
 
 
 def _common_fix(incident: IncidentRow) -> str | None:
-    """Return the commit that fixed all regressions of an incident. None: there are several, or one is not known."""
+    """Return the commit that fixed all regressions of an incident. None if there are several, or one is not known."""
     fixes = {regression.fixed_by for regression in incident.regressions}
     return fixes.pop() if len(fixes) == 1 else None
 
@@ -499,12 +506,12 @@ class Recovery:
 
     judgement: good where it has recovered, bad where it still fails, None where another run is needed.
     passes: how often the cell has passed since it last failed.
-    needed: how many such passes in a row show that it has recovered.
+    needed_passes: how many such passes in a row show that it has recovered.
     """
 
     judgement: Judgement | None
     passes: int
-    needed: int
+    needed_passes: int
 
 
 def judge_recovery(
@@ -513,15 +520,15 @@ def judge_recovery(
     """Judge a target by all runs of its cell since the regression was opened, in order.
 
     bad_end: failures and judged runs of the failing end that the regression's bisection measured.
-    confidence: a regression that is not fixed is judged to have recovered with a probability of at most
-    1 - `confidence`. This holds over all nights together, and over all failure rates by their prior (`fewest_passes`).
+    confidence: a regression that is not fixed is judged to have recovered with a probability of at most 1 -
+    `confidence`. This holds over all nights together, and over all failure rates by their prior (`min_passes`).
 
-    While the regression is not fixed, every commit after its first failure is bad. So passes before the last run of
-    a content that failed are missed failures, and they help to estimate the failure rate. Later passes, of any content,
-    are what a bad commit may show by chance.
+    While the regression is not fixed, every commit after its first failure is bad. So passes before the last run of a
+    content that failed are missed failures, and help to estimate the failure rate. A bad commit may show the later
+    passes, of any content, by chance.
 
-    Each content that failed gives one further chance to err. The error after the k-th such content may be at most
-    (1 - confidence) / (k (k + 1)). The sum over all k is 1 - confidence.
+    Each content that failed gives one further chance to err. The error after the k-th such content may be at most (1 -
+    confidence) / (k (k + 1)). The sum over all k is 1 - confidence.
     """
     judged = [run for run in runs if run.judgement is not Judgement.SKIP]
     failed = {run.content for run in judged if run.judgement is Judgement.BAD}
@@ -529,7 +536,7 @@ def judge_recovery(
     failing, passing = judged[:last_failing], judged[last_failing:]
     failures = bad_end[0] + sum(run.judgement is Judgement.BAD for run in failing)
     attempt = max(1, len(failed))
-    least = fewest_passes(
+    least = min_passes(
         failures=failures,
         runs=bad_end[1] + len(failing),
         error=(1 - confidence) / (attempt * (attempt + 1)),
@@ -539,11 +546,11 @@ def judge_recovery(
     return Recovery(
         judgement=judge_target(log, target, passes=least),
         passes=len(passing),
-        needed=passes_needed(log, least=least),
+        needed_passes=passes_needed(log, least=least),
     )
 
 
-def fewest_passes(*, failures: int, runs: int, error: float) -> int:
+def min_passes(*, failures: int, runs: int, error: float) -> int:
     """Return the fewest passes in a row that a bad commit shows with a probability of at most `error`.
 
     failures: the number of failures in `runs` judged runs of bad commits.
@@ -553,26 +560,26 @@ def fewest_passes(*, failures: int, runs: int, error: float) -> int:
     By the prior (`Rates.cautious`), r is 1 with probability 1/5, and otherwise has the distribution Beta(1/2, 1/2).
     So a commit that failed in all of its runs may still pass.
 
-    >>> [fewest_passes(failures=n, runs=n, error=0.002) for n in (1, 3, 8, 30)]
+    >>> [min_passes(failures=n, runs=n, error=0.002) for n in (1, 3, 8, 30)]
     [18, 5, 3, 2]
-    >>> fewest_passes(failures=4, runs=8, error=0.002)
+    >>> min_passes(failures=4, runs=8, error=0.002)
     17
     """
-    most = 16
+    limit = 16
     while True:
-        passes = np.arange(most + 1.0)
-        none = np.zeros_like(passes)
+        passes = np.arange(limit + 1.0)
+        zero = np.zeros_like(passes)
         evidence = fit(
             Rates.cautious(),
-            good_fails=none,
-            good_passes=none,
-            bad_fails=none + failures,
+            good_fails=zero,
+            good_passes=zero,
+            bad_fails=zero + failures,
             bad_passes=passes + (runs - failures),
         ).log_evidence
         rare = np.flatnonzero(np.exp(evidence - evidence[0]) <= error)
         if rare.size:
             return int(rare[0])
-        most *= 4
+        limit *= 4
 
 
 @contextmanager
@@ -609,7 +616,7 @@ def report_incidents(context: NightContext) -> list[str]:
             continue
         calls_left -= 1
         text = HookReport(job=config.job, night=night.ordinal, incident=shown).model_dump_json()
-        code = call_hook(config.on_incident, text, _variables(config, night, shown))
+        code = call_hook(config.on_incident, text, _hook_variables(config, night, shown))
         journal.nights.add_hook_call(night.id, incident.id, shown.event, code)
         if code != 0:
             notes.append(f"the hook ended with {code} for incident {incident.ordinal}")
@@ -620,7 +627,7 @@ def report_incidents(context: NightContext) -> list[str]:
     return notes
 
 
-def _variables(config: NightlyConfig, night: NightRow, incident: IncidentReport) -> dict[str, str]:
+def _hook_variables(config: NightlyConfig, night: NightRow, incident: IncidentReport) -> dict[str, str]:
     """Return the environment variables of a hook."""
     return {
         "JOB": config.job,

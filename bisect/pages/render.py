@@ -1,8 +1,9 @@
-"""Fills the templates of pages, and computes what the page of a bisection shows beside its report.
+"""Fills the templates of pages, and computes what the page of a bisection shows in addition to its report.
 
-Jinja escapes all text that other people wrote. The policy of a page allows only one script. On most pages it moves in
-grids by arrow keys, and on the queue's page it shows what the server sends. The page of a bisection has plots and a
-grid for each range. `bars` and `curve` compute where the marks of a plot lie: coordinates only, which templates draw.
+`render` fills a template. Jinja escapes all text that other people wrote, and the policy of a page allows only one
+script. `bisection_view` computes the plots and the grid of each range. `bars` and `curve` return coordinates, which
+templates draw. `bisection_address` and its like return the address of a page, relative to the root of the site. Names
+that other people chose become plain file names there, without slash or dot.
 """
 
 import base64
@@ -11,7 +12,7 @@ import math
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from statistics import median
@@ -30,38 +31,31 @@ from ...store.vocabulary import (
     CaseStatus,
     Judgement,
     duration,
-    percent,
-    plural,
-    verdict_words,
-)
-from ..report import phrases
-from ..report.basis import Rows, SearchedRange
-from ..report.end_advice import EndSummary, advice_for_bisection, end_summaries, has_unjudged_end
-from ..report.model import Report
-from ..report.phrases import (
-    MAX_OWN_SENTENCE,
-    day,
-    evidence_texts,
     indented_line,
     one_line,
-    pin_state,
+    percent,
+    plural,
     shorten,
-    side_verdict,
+    verdict_phrase,
 )
-from ..report.report_builder import report_of_rows
-from . import addresses
+from ..listing import state_text
+from ..report import phrases
+from ..report.advice import EndSummary, advice_for_bisection, end_summaries, has_unjudged_end
+from ..report.basis import Rows, SearchedRange
+from ..report.model import ExplanationReport, PassResult, Report
+from ..report.phrases import MAX_OWN_SENTENCE, PASS_MARKS, pass_mark
+from ..report.report_builder import make_report
 from .views import (
     RangeBelief,
     command_text,
     range_beliefs,
     reduced_files,
-    state_text,
     submission_tone,
     task_graph,
 )
 
 PLOT_WIDTH, PLOT_HEIGHT = 720, 170
-"""The view box of a plot has these lengths. A page scales it to its own width."""
+"""The size of a plot's view box. A page scales it to its own width."""
 _MARGIN = 10
 """A plot leaves this space around its bars and curves, in units of the view box."""
 _SCALE_WIDTH = 96
@@ -70,10 +64,12 @@ _SCALE_WIDTH = 96
 _MAX_BARS = 180
 """A plot has at most this many bars. At 720 units each then has about 4, and thinner ones cannot be seen."""
 _VISIBLE_PROBABILITY = 0.01
-"""A bar counts as visible from this probability on. Lower ones are as high as one for almost nothing."""
+"""A bar counts as visible from this probability on. Lower bars are as high as one for almost nothing."""
+_LIMIT_SPAN = 1000.0
+"""A curve with a limit reaches down to the limit divided by this number. Errors of right passes are 0, or near it."""
 _LOG_SPAN = 50.0
-"""A curve has a logarithmic scale where its highest value is more than this many times its lowest. Lower values would
-be flat."""
+"""A curve has a logarithmic scale where its highest value is more than this many times its lowest. Otherwise the lower
+values would be flat."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,16 +119,25 @@ def bars(commits: Sequence[tuple[str, float]]) -> tuple[Bar, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One run of one commit.
+    """One run of one commit, or the program after one pass.
 
-    index: the commit's place in the range, where the oldest is 0.
-    value: what was measured; it may be NaN or infinite.
+    index: the place of the commit in the range, where the oldest is 0, or that of the pass among the passes.
+    label: the short name of the commit or pass.
+    words: what was measured, in words.
+    value: the measured number; it may be NaN or infinite. None where nothing was measured.
     """
 
     index: int
-    commit: str
+    label: str
+    words: str
     judgement: Judgement
-    value: float
+    value: float | None
+
+
+def commit_point(index: int, commit: str, judgement: Judgement, value: float) -> Point:
+    """Return the point of one run of a commit."""
+    words = f"{_number(value)}, {_JUDGEMENT_WORDS[judgement.value]}"
+    return Point(index=index, label=_short(commit), words=words, judgement=judgement, value=value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,10 +151,12 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """A measured number over commits.
+    """A measured number over commits or passes.
 
-    line: the coordinates of the commits' medians.
+    line: the coordinates of the medians.
     lowest, highest: the ends of the scale, which are equal where there is only one value.
+    limit: the height of the largest value that is allowed, if one is drawn.
+    named: the mark whose name is written into the plot, if there is one.
     """
 
     name: str
@@ -158,37 +165,46 @@ class Curve:
     lowest: float
     highest: float
     logarithmic: bool
+    limit: float | None = None
+    named: Mark | None = None
 
 
-def curve(name: str, points: Sequence[Point], *, commits: int) -> Curve | None:
-    """Return the curve of points over `commits` commits. None where only one commit has points, or none is finite."""
-    finite = [point.value for point in points if math.isfinite(point.value)]
+def curve(name: str, points: Sequence[Point], *, places: int, limit: float | None = None) -> Curve | None:
+    """Return the curve of points over `places` commits or passes. None where only one has points, or none is finite.
+
+    `limit` is a positive value to draw a line at. Values far below it are drawn as low as the lowest on the scale.
+    """
+    finite = [point.value for point in points if point.value is not None and math.isfinite(point.value)]
     if not finite or len({point.index for point in points}) < 2:
         return None
     lowest, highest = min(finite), max(finite)
+    if limit is not None:
+        lowest, highest = max(min(lowest, limit), limit / _LIMIT_SPAN), max(highest, limit)
     logarithmic = lowest > 0 and highest / lowest > _LOG_SPAN
 
-    def height(value: float) -> float:
+    def height(value: float | None) -> float:
+        if value is None:
+            return PLOT_HEIGHT - _MARGIN
         if math.isnan(value) or value == math.inf:
             return _MARGIN / 2
         if value == -math.inf:
             return PLOT_HEIGHT - _MARGIN / 2
         low, high, at = (
-            (math.log(lowest), math.log(highest), math.log(value))
+            (math.log(lowest), math.log(highest), math.log(max(value, lowest)))
             if logarithmic
             else (lowest, highest, value)
         )
         share = (at - low) / (high - low) if high - low > 0 else 0.5
         return _round_length(PLOT_HEIGHT - 2 * _MARGIN - share * (PLOT_HEIGHT - 4 * _MARGIN))
 
-    step = (PLOT_WIDTH - _SCALE_WIDTH - _MARGIN) / max(1, commits)
+    step = (PLOT_WIDTH - _SCALE_WIDTH - _MARGIN) / max(1, places)
 
     def x_position(index: int) -> float:
         return _round_length(_SCALE_WIDTH + (index + 0.5) * step)
 
     by_index: dict[int, list[float]] = {}
     for point in points:
-        if math.isfinite(point.value):
+        if point.value is not None and math.isfinite(point.value):
             by_index.setdefault(point.index, []).append(point.value)
     return Curve(
         name=name,
@@ -197,6 +213,34 @@ def curve(name: str, points: Sequence[Point], *, commits: int) -> Curve | None:
         lowest=lowest,
         highest=highest,
         logarithmic=logarithmic,
+        limit=None if limit is None else height(limit),
+    )
+
+
+def ladder(found: ExplanationReport) -> Curve | None:
+    """Return the error after each pass, in tolerances, with the first wrong pass named.
+
+    None where no pass was executed, or there is only one.
+    """
+    points = [_pass_point(index, each) for index, each in enumerate(found.passes)]
+    drawn = curve("error", points, places=len(points), limit=1.0)
+    if drawn is None:
+        return None
+    return replace(
+        drawn, named=next((mark for mark in drawn.marks if mark.point.label == found.first_bad), None)
+    )
+
+
+def _pass_point(index: int, found: PassResult) -> Point:
+    mark = pass_mark(found)
+    value = None if found.error is None else float(found.error)
+    error = "" if value is None else f"{_number(value)} tolerances, "
+    return Point(
+        index=index,
+        label=f"{found.order:02} {found.name}",
+        words=f"{error}{PASS_MARKS[mark]}",
+        judgement={"+": Judgement.GOOD, "?": Judgement.SKIP}.get(mark, Judgement.BAD),
+        value=value,
     )
 
 
@@ -248,32 +292,38 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     words: dict[str, Any] = {
-        "addresses": addresses,
+        "BISECTIONS": BISECTIONS,
+        "INDEX": INDEX,
+        "bisection_address": bisection_address,
+        "script_address": script_address,
+        "task_graph_address": task_graph_address,
+        "reduced_build_address": reduced_build_address,
+        "commit_address": commit_address,
+        "job_address": job_address,
+        "month_address": month_address,
+        "case_address": case_address,
+        "incident_address": incident_address,
         "breakable": _breakable,
-        "day": day,
         "duration": duration,
-        "evidence_texts": evidence_texts,
         "glyphs": GLYPHS,
         "heat_svg": _heat_svg,
         "host": _host,
         "indented": indented_line,
         "live_policy": security_policy(live=True),
-        "longest_of_ours": MAX_OWN_SENTENCE,
+        "max_own_sentence": MAX_OWN_SENTENCE,
         "live_script": Markup(_script("queue.js")),
-        "judged": _judgement_words,
+        "ladder": ladder,
         "number": _number,
         "percent": percent,
         "phrases": phrases,
-        "pin_state": pin_state,
         "is_informative": is_informative,
         "plot_height": PLOT_HEIGHT,
         "plot_width": PLOT_WIDTH,
         "plural": plural,
         "policy": security_policy(),
-        "script": Markup(_script("grid.js")),
+        "script": Markup(_script("page.js")),
         "range_of": range,
         "short": _short,
-        "side_verdict": side_verdict,
         "command_text": command_text,
         "state_text": state_text,
         "submission_tone": submission_tone,
@@ -283,7 +333,7 @@ def _environment() -> Environment:
         "statuses": [each.value for each in CaseStatus],
         "style": Markup(_style()),
         "tone": _tone,
-        "verdict_words": verdict_words,
+        "verdict_phrase": verdict_phrase,
     }
     cast(dict[str, Any], environment.globals).update(words)
     return environment
@@ -295,7 +345,7 @@ def security_policy(*, live: bool = False) -> str:
     It allows the page's own style and script, pictures of this site, and nothing else. A `live` page may also connect
     to its server.
     """
-    script = _digest(_script("queue.js" if live else "grid.js"))
+    script = _digest(_script("queue.js" if live else "page.js"))
     connect = "connect-src 'self'; " if live else ""
     return (
         f"default-src 'none'; style-src '{_digest(_style())}'; script-src '{script}'; "
@@ -364,16 +414,12 @@ def _number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _judgement_words(judgement: Judgement) -> str:
-    return _JUDGEMENT_WORDS[judgement.value]
-
-
 def _tone(outcome: str) -> str:
     return _TONES.get(outcome, "none")
 
 
 _MAX_CURVES = 6
-"""A page shows at most this many curves, those that move most. More would hide the one that matters."""
+"""A page shows at most this many curves, those that vary most. More would hide the one that matters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,7 +451,7 @@ class RangeView:
     likeliest: tuple[tuple[str, str | None, float], ...]
     """The five likeliest commits, each with id, subject and probability."""
     tested: tuple[TestedCommit, ...]
-    most_runs: int
+    max_runs: int
     curves: tuple[Curve, ...]
 
 
@@ -418,50 +464,50 @@ class BisectionView:
     divergence: Divergence | None
     task_graph: bool
     reduced: bool
-    """Whether a reduced build can be downloaded; `task_graph` says so of the task graph."""
+    """Whether a reduced build can be downloaded. `task_graph` says so of the task graph."""
     ends: tuple[EndSummary, ...]
-    """What both ends showed last, where they do not differ or one could not be judged; otherwise empty."""
+    """The last output of both ends, where they do not differ or one could not be judged; otherwise empty."""
     to_check: tuple[str, ...]
-    """What usually explains such ends; otherwise empty."""
+    """Advice on such ends; otherwise empty."""
 
 
 def bisection_view(rows: Rows) -> BisectionView:
     """Return what the page of a loaded bisection shows."""
-    report = report_of_rows(rows)
+    report = make_report(rows)
     answers = (*report.culprits, *filter(None, (report.through, report.lost)))
     named = {each.commit for each in answers}
     beliefs = range_beliefs(rows)
-    of_ends = report.outcome == BisectionOutcome.ENDS_DO_NOT_DIFFER or (
+    shows_ends = report.outcome == BisectionOutcome.ENDS_DO_NOT_DIFFER or (
         report.outcome == BisectionOutcome.ERROR and has_unjudged_end(rows)
     )
     return BisectionView(
         report=report,
         ranges=tuple(
-            _range(rows, standing, belief, named)
-            for standing, belief in zip(rows.ranges, beliefs, strict=True)
+            _range(rows, searched, belief, named)
+            for searched, belief in zip(rows.ranges, beliefs, strict=True)
         ),
         divergence=read_divergence(rows.request.output),
         task_graph=task_graph(rows.request.output) is not None,
         reduced=bool(reduced_files(rows.request.output)),
-        ends=tuple(end_summaries(rows)) if of_ends else (),
-        to_check=tuple(advice_for_bisection(rows)) if of_ends else (),
+        ends=tuple(end_summaries(rows)) if shows_ends else (),
+        to_check=tuple(advice_for_bisection(rows)) if shows_ends else (),
     )
 
 
-def _range(rows: Rows, standing: SearchedRange, belief: RangeBelief | None, named: set[str]) -> RangeView:
+def _range(rows: Rows, searched: SearchedRange, belief: RangeBelief | None, named: set[str]) -> RangeView:
     """Return a searched range as its page shows it."""
-    stage = standing.stage
-    order = [sha for sha in standing.members if sha in standing]
-    outside = [sha for sha in standing.runs if sha not in standing]
+    stage = searched.stage
+    order = [sha for sha in searched.members if sha in searched]
+    outside = [sha for sha in searched.runs if sha not in searched]
     index_of = {sha: index for index, sha in enumerate([*outside, *order])}
-    made = standing.own_runs
-    tested = [sha for sha in index_of if sha in standing.runs]
+    made = searched.own_runs
+    tested = [sha for sha in index_of if sha in searched.runs]
     likeliest = sorted(belief.commits, key=lambda each: -each[1])[:5] if belief else []
     return RangeView(
         repository=stage.repository,
         old=stage.old,
         new=stage.new,
-        commits=len(standing),
+        commits=len(searched),
         candidates=len(order),
         belief=belief,
         bars=bars(belief.commits) if belief else (),
@@ -472,40 +518,109 @@ def _range(rows: Rows, standing: SearchedRange, belief: RangeBelief | None, name
                 commit=sha,
                 subject=rows.subject(stage.repository, sha),
                 runs=tuple((probe, rows.judgement(probe) or Judgement.SKIP) for probe in made.get(sha, ())),
-                same_as=None if sha in made else standing.runs[sha][0].commit,
+                same_as=None if sha in made else searched.runs[sha][0].commit,
                 named=sha in named,
             )
             for sha in tested
         ),
-        most_runs=max(map(len, made.values()), default=0),
-        curves=_curves(rows, standing, index_of),
+        max_runs=max(map(len, made.values()), default=0),
+        curves=_curves(rows, searched, index_of),
     )
 
 
-def _curves(rows: Rows, standing: SearchedRange, index_of: dict[str, int]) -> tuple[Curve, ...]:
+def _curves(rows: Rows, searched: SearchedRange, index_of: dict[str, int]) -> tuple[Curve, ...]:
     """Return a curve over the commits of a range for each measured number that varies, widest spread first."""
     points: dict[tuple[str, str], list[Point]] = {}
-    for sha, probes in standing.own_runs.items():
+    for sha, probes in searched.own_runs.items():
         for probe in probes:
             if not probe.phase.is_unmodified:
                 continue
             for output, values in (probe.metrics or {}).items():
                 for name, value in values.items():
                     points.setdefault((output, name), []).append(
-                        Point(
-                            index=index_of[sha],
-                            commit=sha,
-                            judgement=rows.judgement(probe) or Judgement.SKIP,
-                            value=float(value),
+                        commit_point(
+                            index_of[sha], sha, rows.judgement(probe) or Judgement.SKIP, float(value)
                         )
                     )
     moving = [key for key, each in points.items() if len({point.value for point in each}) > 1]
     ranked = sorted(moving, key=lambda key: (-_spread(points[key]), key))[:_MAX_CURVES]
-    drawn = (curve(" ".join(key), points[key], commits=len(index_of)) for key in ranked)
+    drawn = (curve(" ".join(key), points[key], places=len(index_of)) for key in ranked)
     return tuple(each for each in drawn if each is not None)
 
 
 def _spread(points: Sequence[Point]) -> float:
-    """Return how far the absolute values lie apart, relative to the largest."""
-    finite = [abs(point.value) for point in points if math.isfinite(point.value)]
+    """Return the difference of the largest and the smallest absolute value, relative to the largest."""
+    values = [abs(point.value) for point in points if point.value is not None]
+    finite = [value for value in values if math.isfinite(value)]
     return (max(finite) - min(finite)) / max(finite) if finite and max(finite) > 0 else 0.0
+
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_MAX_READABLE_LENGTH = 48
+"""An address keeps this many characters of a name. With the digest it stays below the 255 bytes of a file name."""
+_DIGEST_LENGTH = 10
+"""An address has this many digits of a digest. With 40 bits, two names of one site do not meet by chance."""
+
+INDEX = "index.html"
+BISECTIONS = "bisections.html"
+QUEUE = "queue.html"
+QUEUE_EVENTS = "queue-events"
+"""A server sends each change of the queue as a stream of events at this address."""
+QUEUE_ENTRIES = "queue.json"
+"""A server alone has the queue for machines at this address. One submission is `queue/ID.json`."""
+
+
+def slug(text: str) -> str:
+    """Return a unique file name for a text, which begins with the readable part of the text.
+
+    >>> slug("../../etc/passwd")
+    'etc-passwd-3754d6cb3a'
+    """
+    readable = _UNSAFE.sub("-", text).strip("-")[:_MAX_READABLE_LENGTH].rstrip("-")
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
+    return f"{readable}-{digest}" if readable else digest
+
+
+def bisection_address(name: str) -> str:
+    """Return the address of the page of a bisection."""
+    return f"bisections/{slug(name)}.html"
+
+
+def script_address(name: str, side: str) -> str:
+    """Return the address of the script that reproduces one side (`good` or `bad`) of a bisection's answer."""
+    return f"bisections/{slug(name)}-reproduce-{side}.sh"
+
+
+def task_graph_address(name: str) -> str:
+    """Return the address of the task graph of a bisection's culprit."""
+    return f"bisections/{slug(name)}-tasks.html"
+
+
+def reduced_build_address(name: str) -> str:
+    """Return the address of the archive with the reduced build of a bisection's culprit."""
+    return f"bisections/{slug(name)}-reduced.tar.gz"
+
+
+def commit_address(repository: str, sha: str) -> str:
+    """Return the address of the page of a commit."""
+    return f"commits/{slug(repository)}/{slug(sha)}.html"
+
+
+def job_address(name: str) -> str:
+    """Return the address of the overview of a nightly job."""
+    return f"jobs/{slug(name)}.html"
+
+
+def month_address(name: str, when: str) -> str:
+    """Return the address of the nights of a job in one month, such as `2026-03`."""
+    return f"jobs/{slug(name)}-{when}.html"
+
+
+def case_address(name: str, cell: int) -> str:
+    """Return the address of the page of a job's cell, which is a case on a platform."""
+    return f"jobs/{slug(name)}/case-{cell}.html"
+
+
+def incident_address(name: str, ordinal: int) -> str:
+    """Return the address of the page of a job's incident."""
+    return f"jobs/{slug(name)}/incident-{ordinal}.html"

@@ -1,11 +1,11 @@
 """The site over HTTP (`bisect-precision serve`), and the site as a folder (`bisect-precision report --html`).
 
-Each page is made from the store when it is requested. The server only reads, unless it is given `writing`. Then a
-client with a token may submit, and may cancel its own submissions. Each such request has the header
-`Authorization: Bearer TOKEN`; without a valid token nothing else of it is read.
+`SiteServer` makes each page from the store when it is requested. The server only reads, unless it has a `QueueWriter`.
+Then a client with a token may submit, and may cancel its own submissions. Each such request has the header
+`Authorization: Bearer TOKEN`; without a valid token, the server reads no more of it.
 
 The page of the queue follows the queue by server-sent events (HTML Living Standard, 9.2). Each event is the list as the
-page shows it. The server limits what clients can use: the number of connections, and the time and size of a request.
+page shows it. The server limits the number of connections, and the time and size of a request.
 """
 
 import io
@@ -38,23 +38,20 @@ from typing_extensions import Buffer
 from ...runner.errors import UserError, reason
 from ...store.database import migrate_and_read
 from ...store.queue import (
-    QueueEntry,
     QueueJournal,
     Submission,
     SubmissionError,
     TokenJournal,
     describe_invalid_submission,
-    find_entry,
-    queue_entries,
 )
+from ...store.vocabulary import one_line
+from ..cli import run_command
 from ..drive.session import open_sessions
-from ..exit_codes import run_command, store_url
+from ..listing import QueueEntry, find_entry, queue_entries, session_reader, store_url
 from ..options import ServeOptions, WorkerOptions
 from ..queue_client import check_remote_submission
 from ..queue_worker import work
-from ..report.phrases import one_line
-from . import addresses
-from .render import render_part
+from .render import INDEX, QUEUE, QUEUE_ENTRIES, QUEUE_EVENTS, render_part
 from .site import Page, Site, write_site
 from .views import MAX_FINISHED_SUBMISSIONS
 
@@ -62,31 +59,31 @@ POLL_SECONDS = 1.0
 """The server reads the queue once in this many seconds, because a store sends no events."""
 
 _KEEPALIVE_POLLS = 15
-"""The reads without a change after which a comment is sent, so that both sides notice if the other has gone."""
+"""After this many reads without a change a comment is sent, so that both sides notice if the other has gone."""
 
 
 def queue_events(
     sessions: Callable[[], AbstractContextManager[Session]], wait: Callable[[float], bool]
 ) -> Iterator[bytes]:
     """Yield an event each time the list changes, until `wait` returns true because the server ends."""
-    shown, still = "", 0
+    shown, unchanged_polls = "", 0
     while True:
         with sessions() as session:
-            entries = queue_entries(session, max_ended=MAX_FINISHED_SUBMISSIONS)
-            text = render_part("parts/queue_list.html.j2", addresses.QUEUE, entries=entries[::-1])
-        still += 1
+            entries = queue_entries(session_reader(session), max_ended=MAX_FINISHED_SUBMISSIONS)
+            text = render_part("parts/queue_list.html.j2", QUEUE, entries=entries[::-1])
+        unchanged_polls += 1
         if text != shown:
             yield f"data: {json.dumps(text)}\n\n".encode()
-            shown, still = text, 0
-        elif still >= _KEEPALIVE_POLLS:
+            shown, unchanged_polls = text, 0
+        elif unchanged_polls >= _KEEPALIVE_POLLS:
             yield b": still here\n\n"
-            still = 0
+            unchanged_polls = 0
         if wait(POLL_SECONDS):
             return
 
 
 MAX_BODY_BYTES = 1 << 16
-"""A request that writes may have this many bytes in its body, so that no client fills the memory."""
+"""The body of a request that writes has at most this many bytes, so that no client fills the memory."""
 
 _BEARER = "Bearer "
 
@@ -96,12 +93,12 @@ class QueueAnswer:
     """The JSON answer to a request that writes."""
 
     status: HTTPStatus
-    said: dict[str, object]
+    content: dict[str, object]
 
     @property
     def body(self) -> bytes:
         """Return the answer as bytes."""
-        return json.dumps(self.said).encode() + b"\n"
+        return json.dumps(self.content).encode() + b"\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +112,7 @@ class QueueWriter:
         """Return the user whose token this header holds, or None where it holds no valid token."""
         if not authorization.startswith(_BEARER):
             return None
-        return TokenJournal(self.sessions).user_of(authorization.removeprefix(_BEARER))
+        return TokenJournal(self.sessions).find_user(authorization.removeprefix(_BEARER))
 
     def submit(self, user: str, body: bytes) -> QueueAnswer:
         """Put a submission, given as JSON, on the queue for this user."""
@@ -164,30 +161,30 @@ _ANSWER_SECONDS = 20.0
 """A client must receive its answer within this many seconds. A slow client would keep its place."""
 
 _MAX_CONNECTIONS = 128
-"""The server holds at most this many connections at a time. Each takes a thread and a file descriptor of the server."""
+"""The server holds at most this many connections at a time. Each takes a thread and a file descriptor."""
 _MAX_STREAMS = 50
-"""At most this many clients follow the queue at once. At most half of the connections may do so."""
-_MOST_SESSIONS = 4
-"""At most this many requests use the store at once. Each of them may hold three file descriptors of SQLite. One of them
-is never for a page, so that the queue answers beside any number of readers."""
+"""At most this many clients follow the queue at once, and at most half of the connections."""
+_MAX_SESSIONS = 4
+"""At most this many requests use the store at once, because each may hold three file descriptors of SQLite. One of them
+never makes a page, so that the queue answers whatever the number of readers."""
 _TURN_SECONDS = 5.0
 """A request that waits for others is refused after this many seconds, so that its client can try again."""
 
 _SHARED_SECONDS = 1.0
 """A page that is not older than this many seconds serves others who had to wait. So a crowd costs one page."""
 
-_MOST_SHARED_PAGES = 16
+_MAX_SHARED_PAGES = 16
 """At most this many pages are kept for others who had to wait. Each lives for a second, so few are asked for at
 once."""
-_LEAST_WAIT = 1.0
+_MIN_WAIT = 1.0
 """A connection may wait this many seconds for its client before others may take its place."""
 
 _ACCEPT_PAUSE = 0.1
-"""The server accepts again after this many seconds where no file descriptor was left. Without a pause it would be a
-busy loop."""
+"""The server accepts again after this many seconds where no file descriptor was left. Without a pause it would keep the
+processor busy."""
 
 _MAX_FINISHED_ENTRIES = 100
-"""The page of the queue lists this many of the newest finished submissions. A service collects them for years."""
+"""The queue for machines lists this many of the newest finished submissions. A service collects them for years."""
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
 _ENTRY = re.compile(r"queue/([1-9][0-9]{0,8})\.json")
 _CANCEL = re.compile(r"/queue/([1-9][0-9]{0,8})/cancel")
@@ -210,17 +207,18 @@ class SiteServer(ThreadingHTTPServer):
         self, sessions: sessionmaker[Session], host: str, port: int, *, writing: QueueWriter | None = None
     ) -> None:
         self._sessions = sessions
-        self._store_turns = threading.BoundedSemaphore(_MOST_SESSIONS)
-        self._page_turns = threading.BoundedSemaphore(_MOST_SESSIONS - 1)
+        self._store_turns = threading.BoundedSemaphore(_MAX_SESSIONS)
+        self._page_turns = threading.BoundedSemaphore(_MAX_SESSIONS - 1)
         self._shared = OrderedDict[str, tuple[float, Page | None, bytes]]()
         """The newest pages by address, each with the time at which it was made."""
         self.writing = writing
         self.ending = threading.Event()
-        self._most = _connection_limit()
+        self._max_connections = _connection_limit()
         self._connections: dict[socket.socket, float] = {}
-        """Since when each connection waits for its client, oldest connection first; infinite while it does not."""
+        """The time since which each connection waits for its client, oldest connection first. Infinite while it does
+        not wait."""
         self._lock = threading.Lock()
-        self.streams = threading.BoundedSemaphore(min(_MAX_STREAMS, self._most // 2))
+        self.streams = threading.BoundedSemaphore(min(_MAX_STREAMS, self._max_connections // 2))
         self.loopback = _is_loopback_host(f"[{host}]" if ":" in host else host)
         if ":" in host:
             self.address_family = socket.AF_INET6
@@ -233,15 +231,17 @@ class SiteServer(ThreadingHTTPServer):
 
     @contextmanager
     def store_session(self) -> Generator[Session]:
-        """Read the store, when few others do."""
+        """Read the store, in turn with other requests."""
         with self._store_turns, self._sessions() as session:
             yield session
 
     @contextmanager
     def take_turn(self, connection: socket.socket, *, makes_page: bool = False) -> Generator[bool]:
-        """Use the store, when few others do. Yield whether others had to end first.
+        """Wait for a turn to use the store. Yield whether others had to end first.
 
-        Raises `_BusyError` where others take too long, and `ConnectionAbortedError` where the client has gone by then.
+        Raises:
+            _BusyError: others take too long.
+            ConnectionAbortedError: the client has gone by then.
         """
         has_waited = False
         with ExitStack() as held:
@@ -258,14 +258,14 @@ class SiteServer(ThreadingHTTPServer):
     def has_left(self, connection: socket.socket) -> bool:
         """Return whether a client has closed its side of a connection."""
         try:
-            news = select.poll()
-            news.register(connection, select.POLLIN)
-            return bool(news.poll(0)) and connection.recv(1, socket.MSG_PEEK) == b""
+            poll = select.poll()
+            poll.register(connection, select.POLLIN)
+            return bool(poll.poll(0)) and connection.recv(1, socket.MSG_PEEK) == b""
         except OSError:
             return True
 
     def page(self, address: str, *, may_share: bool) -> tuple[Page | None, bytes]:
-        """Return the page at an address with its content, to be called in a turn. No page: there is none.
+        """Return the page at an address with its content. The caller holds a turn. No page means that there is none.
 
         may_share: whether it may be one that was made for another request a moment ago.
         """
@@ -279,14 +279,14 @@ class SiteServer(ThreadingHTTPServer):
         with self._lock:
             self._shared[address] = time.monotonic(), page, content
             self._shared.move_to_end(address)
-            while len(self._shared) > _MOST_SHARED_PAGES:
+            while len(self._shared) > _MAX_SHARED_PAGES:
                 self._shared.popitem(last=False)
         return page, content
 
     def get_request(self) -> tuple[socket.socket, Any]:
         """Accept a connection.
 
-        A pause follows where no file descriptor is left for it. The connection stays pending, so that accepting it
+        Where no file descriptor is left for it, a pause follows. The connection stays pending, so that accepting it
         again at once would keep the processor busy.
         """
         try:
@@ -303,10 +303,10 @@ class SiteServer(ThreadingHTTPServer):
         """
         with self._lock:
             self._connections[request] = now = time.monotonic()
-            if len(self._connections) > self._most:
+            if len(self._connections) > self._max_connections:
                 others = [each for each in self._connections if each is not request]
                 longest = min(others, key=self._connections.__getitem__)
-                if now - self._connections[longest] < _LEAST_WAIT:
+                if now - self._connections[longest] < _MIN_WAIT:
                     longest = others[0]
                 del self._connections[longest]
                 with suppress(OSError):  # The connection's thread reads the end, and closes it.
@@ -326,10 +326,10 @@ class SiteServer(ThreadingHTTPServer):
                 self._connections[connection] = time.monotonic() if waiting else inf
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print what kept a request from its answer, unless the client has gone."""
+        """Print why a request has no answer, unless the client has gone."""
         error = sys.exception()
         if not isinstance(error, OSError):
-            _say("a request", error)
+            _print_error("a request", error)
 
     def server_close(self) -> None:
         """Close the server, and end the streams that follow the queue."""
@@ -432,7 +432,7 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.SERVICE_UNAVAILABLE, {"error": "too many use the store; try again"}
             )
         except Exception as error:
-            _say(self.path, error)
+            _print_error(self.path, error)
             answer = QueueAnswer(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "the store cannot be written"})
         challenge = {"WWW-Authenticate": "Bearer"} if answer.status is HTTPStatus.UNAUTHORIZED else {}
         self._send(answer.status, _JSON, answer.body, body=True, more=challenge)
@@ -463,7 +463,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _has_allowed_host(self, *, body: bool) -> bool:
         """Return whether the request names this machine, and refuse it otherwise.
 
-        Another site's name may lead here (DNS rebinding), and that site's pages could then read ours.
+        The name of another site may lead here (DNS rebinding), and pages of that site could then read this one.
         """
         hosts = self.headers.get_all("Host", [])
         if not self.server.loopback or (len(hosts) == 1 and _is_loopback_host(hosts[0])):
@@ -475,12 +475,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the page at the requested address, or say why there is none. `body` is False for HEAD."""
         if not self._has_allowed_host(body=body):
             return
-        address = unquote(re.split("[?#]", self.path)[0]).removeprefix("/") or addresses.INDEX
-        if address == addresses.QUEUE_EVENTS and body:
+        address = unquote(re.split("[?#]", self.path)[0]).removeprefix("/") or INDEX
+        if address == QUEUE_EVENTS and body:
             self._follow_queue()
             return
         try:
-            is_cheap = address == addresses.QUEUE_ENTRIES or _ENTRY.fullmatch(address)
+            is_cheap = address == QUEUE_ENTRIES or _ENTRY.fullmatch(address)
             with self.server.take_turn(self.connection, makes_page=not is_cheap) as has_waited:
                 page, content = self.server.page(address, may_share=has_waited)
         except ConnectionAbortedError:
@@ -492,7 +492,7 @@ class _Handler(BaseHTTPRequestHandler):
             )
             return
         except Exception as error:
-            _say(address, error)
+            _print_error(address, error)
             self._send(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
                 _TEXT,
@@ -519,7 +519,7 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             pass  # The browser has gone.
         except SQLAlchemyError as error:
-            _say(addresses.QUEUE_EVENTS, error)
+            _print_error(QUEUE_EVENTS, error)
         finally:
             self.server.streams.release()
 
@@ -554,11 +554,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _page(session: Session, address: str) -> Page | None:
     """Return the page at an address, or the queue for machines."""
-    if address == addresses.QUEUE_ENTRIES:
-        entries = queue_entries(session, max_ended=_MAX_FINISHED_ENTRIES)
+    if address == QUEUE_ENTRIES:
+        entries = queue_entries(session_reader(session), max_ended=_MAX_FINISHED_ENTRIES)
         return Page(_JSON, lambda: TypeAdapter(list[QueueEntry]).dump_json(entries))
     if named := _ENTRY.fullmatch(address):
-        found = find_entry(session, int(named[1]))
+        found = find_entry(session_reader(session), int(named[1]))
         return None if found is None else Page(_JSON, lambda: TypeAdapter(QueueEntry).dump_json(found))
     return Site(session).page(address)
 
@@ -585,7 +585,7 @@ def _connection_limit() -> int:
     )
 
 
-def _say(place: str, error: BaseException | None) -> None:
+def _print_error(place: str, error: BaseException | None) -> None:
     print(one_line(f"{place}: {type(error).__name__}: {error}"), file=sys.stderr, flush=True)
 
 
@@ -601,7 +601,7 @@ def write_html(directory: Path, *, store: str | None) -> int:
 
 
 def serve(options: ServeOptions) -> int:
-    """Serve the site until interrupted, take submissions where the options say so, and return the exit code."""
+    """Serve the site until interrupted, take submissions where the options ask for it, and return the exit code."""
 
     def body() -> int:
         writing = None
@@ -623,7 +623,7 @@ def serve(options: ServeOptions) -> int:
 def _serve_beside_work(server: SiteServer, options: ServeOptions) -> int:
     """Serve in a second thread and work in this one, then return the exit code.
 
-    Signals reach the main thread, so that the worker hands back what it runs.
+    Signals reach the main thread, so that the worker hands back its submission.
     """
     thread = Thread(target=server.serve_forever)
     thread.start()

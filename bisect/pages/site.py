@@ -15,21 +15,40 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
+from ...runner.localization import link_back
 from ...store.durable_files import write_whole
-from ...store.queue import queue_entries
 from ...store.tables import BisectionRow, CellRow, CommitRow, IncidentRow, ProbeRow, StageRow, SubmissionRow
+from ...store.vocabulary import shorten
+from ..listing import list_bisections, queue_entries, session_reader
 from ..report.basis import load_rows
-from ..report.phrases import runs_in_order, shorten
+from ..report.phrases import runs_in_order
 from ..report.report_builder import both_sides
-from . import addresses, night_pages
-from .render import Point, bisection_view, curve, render, security_policy
+from . import views
+from .render import (
+    BISECTIONS,
+    INDEX,
+    QUEUE,
+    bisection_address,
+    bisection_view,
+    case_address,
+    commit_address,
+    commit_point,
+    curve,
+    incident_address,
+    job_address,
+    month_address,
+    reduced_build_address,
+    render,
+    script_address,
+    security_policy,
+    task_graph_address,
+)
 from .views import (
     MAX_FINISHED_SUBMISSIONS,
     TASK_GRAPH_POLICY,
     archive,
     commit_view,
     culprit_authors,
-    list_bisections,
     reduced_files,
     task_graph,
 )
@@ -81,9 +100,9 @@ class Site:
                 return self._root_pages().get(address)
 
     def _root_pages(self) -> dict[str, Page]:
-        found = {addresses.INDEX: _html(self._index), addresses.BISECTIONS: _html(self._bisections)}
+        found = {INDEX: _html(self._index), BISECTIONS: _html(self._bisections)}
         if self._has_queue:
-            found[addresses.QUEUE] = Page(_HTML, self._queue, security_policy(live=True))
+            found[QUEUE] = Page(_HTML, self._queue, security_policy(live=True))
         return found
 
     def _bisection_pages(self, wanted_address: str | None) -> dict[str, Page]:
@@ -93,13 +112,13 @@ class Site:
             BisectionRow.id
         )
         for name, output in self._session.execute(named):
-            page = addresses.bisection(name)
+            page = bisection_address(name)
             if wanted_address is not None and not wanted_address.startswith(page.removesuffix(".html")):
                 continue
             found |= _files(name, Path(output))
             found[page] = _html(lambda name=name: self._bisection(name))
             for side in ("good", "bad"):
-                found[addresses.script(name, side)] = Page(
+                found[script_address(name, side)] = Page(
                     "text/plain; charset=utf-8", lambda name=name, side=side: self._script(name, side)
                 )
         return found
@@ -107,22 +126,22 @@ class Site:
     def _job_pages(self) -> dict[str, Page]:
         found: dict[str, Page] = {}
         for job in self._jobs:
-            found[addresses.job(job)] = _html(lambda job=job: self._job(job, None))
-            for month in night_pages.months(self._session, job):
-                found[addresses.month(job, month)] = _html(lambda job=job, month=month: self._job(job, month))
+            found[job_address(job)] = _html(lambda job=job: self._job(job, None))
+            for month in views.months(self._session, job):
+                found[month_address(job, month)] = _html(lambda job=job, month=month: self._job(job, month))
         for job, cell in self._session.execute(select(CellRow.job, CellRow.id).order_by(CellRow.id)):
-            found[addresses.case(job, cell)] = _html(lambda job=job, cell=cell: self._case(job, cell))
+            found[case_address(job, cell)] = _html(lambda job=job, cell=cell: self._case(job, cell))
         for job, ordinal in self._session.execute(
             select(IncidentRow.job, IncidentRow.ordinal).order_by(IncidentRow.id)
         ):
-            found[addresses.incident(job, ordinal)] = _html(
+            found[incident_address(job, ordinal)] = _html(
                 lambda job=job, ordinal=ordinal: self._incident(job, ordinal)
             )
         return found
 
     def _commit_pages(self) -> dict[str, Page]:
         return {
-            addresses.commit(repository, sha): _html(
+            commit_address(repository, sha): _html(
                 lambda repository=repository, sha=sha: self._commit(repository, sha)
             )
             for repository, sha in sorted(self._commits)
@@ -130,11 +149,11 @@ class Site:
 
     @cached_property
     def _jobs(self) -> list[str]:
-        return night_pages.jobs(self._session)
+        return views.jobs(self._session)
 
     @cached_property
     def _commits(self) -> set[tuple[str, str]]:
-        """Return the commits that any page mentions."""
+        """Return the commits that have a page: those that were run or named, and the ends of ranges."""
         known = {
             (row[0], row[1]) for row in self._session.execute(select(CommitRow.repository, CommitRow.sha))
         }
@@ -156,22 +175,18 @@ class Site:
         }
         return known
 
-    @cached_property
-    def _shas(self) -> dict[str, set[str]]:
-        """Return the same commits by their repository."""
-        found: dict[str, set[str]] = {}
-        for repository, sha in self._commits:
-            found.setdefault(repository, set()).add(sha)
-        return found
-
     def _render(self, template: str, here: str, **values: Any) -> bytes:
         sections = (
-            ("Overview", addresses.INDEX),
-            *((shorten(job, 40), addresses.job(job)) for job in self._jobs),
-            ("Bisections", addresses.BISECTIONS),
-            *([("Queue", addresses.QUEUE)] if self._has_queue else []),
+            ("Overview", INDEX),
+            *((shorten(job, 40), job_address(job)) for job in self._jobs),
+            ("Bisections", BISECTIONS),
+            *([("Queue", QUEUE)] if self._has_queue else []),
         )
-        return render(template, here, sections, **values)
+        return render(template, here, sections, has_page=self._has_page, **values)
+
+    def _has_page(self, repository: str, sha: str) -> bool:
+        """Return whether a commit has a page. A commit that a search only listed has none."""
+        return (repository, sha) in self._commits
 
     @cached_property
     def _has_queue(self) -> bool:
@@ -179,18 +194,17 @@ class Site:
         return self._session.scalar(select(SubmissionRow.id).limit(1)) is not None
 
     def _queue(self) -> bytes:
-        entries = queue_entries(self._session, max_ended=MAX_FINISHED_SUBMISSIONS)
-        return self._render("queue.html.j2", addresses.QUEUE, entries=entries[::-1])
+        entries = queue_entries(session_reader(self._session), max_ended=MAX_FINISHED_SUBMISSIONS)
+        return self._render("queue.html.j2", QUEUE, entries=entries[::-1])
 
     def _index(self) -> bytes:
         boards = [
-            (night_pages.newest_grid(self._session, job), night_pages.incidents(self._session, job))
-            for job in self._jobs
+            (views.newest_grid(self._session, job), views.incidents(self._session, job)) for job in self._jobs
         ]
-        listed = list_bisections(self._session, limit=_MAX_INDEX_BISECTIONS + 1)
+        listed = list_bisections(session_reader(self._session), limit=_MAX_INDEX_BISECTIONS + 1)
         return self._render(
             "index.html.j2",
-            addresses.INDEX,
+            INDEX,
             boards=boards,
             authors=culprit_authors(
                 self._session, [incident for _, incidents in boards for incident in incidents]
@@ -200,14 +214,16 @@ class Site:
         )
 
     def _bisections(self) -> bytes:
-        return self._render("bisections.html.j2", addresses.BISECTIONS, listed=list_bisections(self._session))
+        return self._render(
+            "bisections.html.j2", BISECTIONS, listed=list_bisections(session_reader(self._session))
+        )
 
     def _bisection(self, name: str) -> bytes:
-        return self._render_bisection("bisection.html.j2", addresses.bisection(name), name)
+        return self._render_bisection("bisection.html.j2", bisection_address(name), name)
 
     def _incident(self, job: str, ordinal: int) -> bytes:
-        incident, earlier = night_pages.incident(self._session, job, ordinal)
-        here = addresses.incident(job, ordinal)
+        incident, earlier = views.incident(self._session, job, ordinal)
+        here = incident_address(job, ordinal)
         return self._render_bisection(
             "incident.html.j2", here, incident.bisection.name, incident=incident, earlier=earlier
         )
@@ -224,7 +240,7 @@ class Site:
             here,
             view=view,
             runs=runs,
-            most_runs=_MAX_RUNS,
+            max_runs=_MAX_RUNS,
             run_of={run.ordinal: run for _, run in runs}.__getitem__,
             **values,
         )
@@ -232,37 +248,32 @@ class Site:
     def _job(self, job: str, month: str | None) -> bytes:
         is_newest = month is None
         grid = (
-            night_pages.newest_grid(self._session, job)
+            views.newest_grid(self._session, job)
             if is_newest
-            else night_pages.month_grid(self._session, job, month)
+            else views.month_grid(self._session, job, month)
         )
-        incidents = night_pages.incidents(self._session, job) if is_newest else ()
+        incidents = views.incidents(self._session, job) if is_newest else ()
         return self._render(
             "job.html.j2",
-            addresses.job(job) if is_newest else addresses.month(job, month),
+            job_address(job) if is_newest else month_address(job, month),
             job=job,
             month=month,
             grid=grid,
             all_incidents=incidents,
             authors=culprit_authors(self._session, incidents),
-            months=night_pages.months(self._session, job),
+            months=views.months(self._session, job),
         )
 
     def _case(self, job: str, cell: int) -> bytes:
-        view = night_pages.case_view(self._session, cell)
+        view = views.case_view(self._session, cell)
         points = [
-            Point(
-                index=index,
-                commit=commit,
-                judgement=judgement,
-                value=seconds,
-            )
+            commit_point(index, commit, judgement, seconds)
             for index, (commit, seconds, judgement) in enumerate(view.timings)
         ]
-        timing = curve("seconds", points, commits=len(points))
+        timing = curve("seconds", points, places=len(points))
         return self._render(
             "case.html.j2",
-            addresses.case(job, cell),
+            case_address(job, cell),
             view=view,
             timing=timing,
             repository_of={sha: repository for repository, sha in self._commits},
@@ -280,9 +291,8 @@ class Site:
     def _commit(self, repository: str, sha: str) -> bytes:
         return self._render(
             "commit.html.j2",
-            addresses.commit(repository, sha),
+            commit_address(repository, sha),
             view=commit_view(self._session, repository, sha),
-            linked=self._shas[repository],
         )
 
 
@@ -291,9 +301,12 @@ def _files(name: str, report: Path) -> dict[str, Page]:
     found: dict[str, Page] = {}
     graph = task_graph(report)
     if graph is not None:
-        found[addresses.task_graph(name)] = Page(_HTML, graph.read_bytes, TASK_GRAPH_POLICY)
+        back = bisection_address(name).rpartition("/")[2]
+        found[task_graph_address(name)] = Page(
+            _HTML, lambda: link_back(graph.read_bytes(), back, "Back to the bisection"), TASK_GRAPH_POLICY
+        )
     if reduced_files(report):
-        found[addresses.reduced_build(name)] = Page("application/gzip", lambda: archive(report))
+        found[reduced_build_address(name)] = Page("application/gzip", lambda: archive(report))
     return found
 
 

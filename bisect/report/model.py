@@ -1,6 +1,6 @@
-"""The published report: what `report.json` holds.
+"""The published report: what `report.json` holds, and in it `ExplanationReport`, which `explain` prints too.
 
-Its JSON schema is docs/report.schema.json, which this command writes:
+The report's JSON schema is docs/report.schema.json, which this command writes:
 
 python -m precision_bisect.bisect.report.model > docs/report.schema.json
 """
@@ -19,8 +19,6 @@ from ...store.durable_files import Document, published_schema, remove_format
 from ...store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict, VerdictSource
 from ..engine.answer import Counterfactual, EndRate, MovedLayers, NoCommit, YardstickTest
 from ..history.questions import PinRecord
-
-UNFINISHED = "unfinished"
 
 Metric = Annotated[float, Field(allow_inf_nan=False)] | Literal["NaN", "Infinity", "-Infinity"]
 """A metric is a measured number. JSON has finite numbers only, so the others are words."""
@@ -283,6 +281,166 @@ class Reproduction(Model):
     bad: Side | None
 
 
+# What `explain` says of the culprit's build
+
+
+class QuotedStatement(Model):
+    """A statement of a dump, with the lines around it."""
+
+    file: str
+    line: int
+    statement: str
+    lines: tuple[str, ...]
+
+
+class ChangedStatement(Model):
+    """The first variable whose value differs; `before` is its statement before the pass, if there is one."""
+
+    variable: str
+    before: QuotedStatement | None
+    after: QuotedStatement
+
+
+class MisplacedTile(Model):
+    """A tile whose bytes are not what an operation needs.
+
+    `made` is the statement that makes `tile`, `used` the one that needs it, `written` the one that makes `other`. Bytes
+    count from the beginning of the memory space, or of the allocation `base`.
+    """
+
+    kind: str
+    sentence: str
+    operation: str
+    tile: str
+    other: str | None
+    space: str
+    base: str | None
+    first_byte: int
+    bytes: int
+    rows: tuple[int, int] | None
+    made: QuotedStatement | None
+    used: QuotedStatement
+    written: QuotedStatement | None
+
+
+class QuotedChange(Model):
+    """A change that a pass made in a function: the statements before and after it, or the tiles that it moved.
+
+    Without any of them it is the head of the function.
+    """
+
+    function: str
+    before: tuple[QuotedStatement, ...]
+    after: tuple[QuotedStatement, ...]
+    tiles: tuple[str, ...]
+
+
+class Proof(Model):
+    """The findings of the runs with changes undone.
+
+    - The result is right without `cause`, and wrong with `cause` alone, or with `context` more changes that let it run.
+    - It is wrong without each of `refuted`, and right with it alone.
+    - `changes` is the number of the pass's changes. Where `cause` is empty, `problem` says why.
+    """
+
+    cause: tuple[QuotedChange, ...]
+    refuted: tuple[QuotedChange, ...]
+    changes: int
+    context: int
+    runs: int
+    problem: str
+
+
+class PassResult(Model):
+    """The result of executing the dump after a pass.
+
+    `error` is in tolerances. `same_as` names the pass whose dump says the same. `faults` counts tiles that lie where
+    they must not.
+    """
+
+    order: int
+    name: str
+    state: Literal["right", "wrong", "not executed"]
+    error: Metric | None
+    faults: int
+    same_as: str | None
+    problem: str | None
+    seconds: float
+
+
+class CheckReport(Model):
+    """The findings about the check, with the outputs that they are about.
+
+    An output is `out_of_reach` where the expected values, rounded to its type, fail. It is `unchanged` where a run that
+    writes nothing passes. Errors are those of the program before any pass, in tolerances: `frontend_error` as it is,
+    `input_error` if each input is moved by one unit in its last place, and `rounding_bound` by legal rounding at most.
+    """
+
+    cannot_fail: tuple[str, ...]
+    out_of_reach: tuple[str, ...]
+    not_finite: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    frontend_error: Metric | None
+    input_error: Metric | None
+    rounding_bound: Metric | None
+    problem: str | None
+
+
+class StepTime(Model):
+    """A step and its time."""
+
+    step: str
+    seconds: float
+
+
+EXPLANATION = "explanation.json"
+"""The folder of a report has this document if the passes of the culprit's program were executed."""
+
+
+class ExplanationReport(Document):
+    """The answer.
+
+    - `verdict` says what explains the failure, and `message` says it in a sentence.
+    - `last_good` and `first_bad` are the passes on both sides of the change. `candidates` are those that can have made
+      it: several, where dumps between the two were not executed.
+    - `changed` is set where a pass changed a value, and `misplaced` where it put a tile where it must not lie.
+    - `proof` says which of the pass's changes are the cause.
+    - `notes` are set where the IR is right: facts that may explain a wrong run, and are no fault of a pass.
+    - `next_command` goes on where the IR is right.
+    """
+
+    schema_version: Literal[1] = 1
+    verdict: Literal[
+        "check_cannot_fail",
+        "tolerance_out_of_reach",
+        "wrong_before_passes",
+        "pass_changed_values",
+        "memory_fault",
+        "right_ir",
+        "nothing_executed",
+    ]
+    message: str
+    build: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    rtol: float
+    atol: float
+    check: CheckReport | None
+    passes: tuple[PassResult, ...]
+    last_good: str | None
+    first_bad: str | None
+    candidates: tuple[str, ...]
+    changed: ChangedStatement | None
+    misplaced: tuple[MisplacedTile, ...]
+    proof: Proof | None
+    notes: tuple[str, ...]
+    steps: tuple[StepTime, ...]
+    next_command: str | None
+
+
+# The report
+
+
 class Timing(Model):
     """Times in seconds. `total` is the sum over runs, and `overhead` is the part of it that is neither build nor run.
 
@@ -373,6 +531,8 @@ class Report(Document):
     localization: Localization | None
     """Says where in the culprit's build the failure begins. None where this was not asked for, or there is no
     culprit."""
+    explanation: ExplanationReport | None = None
+    """Says after which pass the culprit's program is wrong. None where its passes were not dumped."""
     reproduce: Reproduction
     repeat: str | None = None
     """The shell command that searches the same range again; None where nobody typed one."""

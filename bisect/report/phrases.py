@@ -1,11 +1,10 @@
 """Phrases that the Markdown report, the terminal and the pages share.
 
-They say in words how a bisection ended, what its sides, suspects and runs showed, and where in the culprit's build the
-failure begins. `one_line` and its neighbours make text of other people safe to show. It becomes one line without
-invisible characters and without characters that a terminal interprets.
+A `..._phrase` says one fact of a report in words: how the bisection ended, what a side, a suspect or a run showed.
+`localization_lines` says where in the culprit's build the failure begins, and `explanation_lines` after which pass.
 """
 
-import unicodedata
+import re
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -19,18 +18,26 @@ from ...store.vocabulary import (
     Seeks,
     Verdict,
     VerdictSource,
+    cut,
+    one_line,
     percent,
+    phrase_for_outcome,
     plural,
-    verdict_words,
+    sought_commit_noun,
+    verdict_phrase,
 )
 from ..engine.answer import MovedLayers, YardstickTest
 from ..history.questions import PinRecord
 from .model import (
     AnswerCommit,
     ConfidenceBasis,
+    ExplanationReport,
     OtherFailure,
+    PassResult,
     PerturbationReport,
     ProbeReport,
+    Proof,
+    QuotedChange,
     RangeReport,
     Report,
     RunReport,
@@ -42,17 +49,17 @@ _MAX_ENTRIES = 4
 """At most this many causes, tensors, missing edges or tasks are shown. divergence.json has all of them."""
 
 _STATES = {"WAIT": "waits", "READY": "is ready", "RUNNING": "runs"}
-"""Each state of a task that the runtime names has a verb."""
+"""The verb for each state of a task that the runtime names."""
 _MAX_CHANGE_LINES = 4
 """At most this many lines of a change are shown. divergence.json has all of them."""
 
 
 def localization_lines(found: Localization) -> Iterator[tuple[str, str]]:
-    """Yield where the failure begins as pairs of a label and the text beside it."""
+    """Yield where the failure begins, as pairs of a label and a text. Further lines of a text are lines of a source."""
     if found.status == "left out":
         yield "not known", found.message
     elif found.divergence is not None:
-        yield from _divergence(found.divergence)
+        yield from _divergence_lines(found.divergence)
     if found.reduction is not None:
         tasks, kernels = found.reduction.tasks, found.reduction.kernels
         yield (
@@ -64,11 +71,11 @@ def localization_lines(found: Localization) -> Iterator[tuple[str, str]]:
         yield "compared", found.message
 
 
-def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
+def _divergence_lines(found: Divergence) -> Iterator[tuple[str, str]]:
     for cause in found.causes[:_MAX_ENTRIES]:
-        yield from _cause(found, cause)
+        yield from _cause_lines(found, cause)
     if found.stall is not None:
-        yield from _stall(found.stall)
+        yield from _stall_lines(found.stall)
     elif found.crash is not None:
         yield "crash", found.ended or found.crash.kernel
     elif not found.has_findings:
@@ -78,43 +85,43 @@ def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
             if found.passes
             else "no task of the culprit's build was seen to leave other values than its parent's",
         )
-    yield from _tensors(found)
-    for edge in [edge for edge in found.missing_edges if edge.ordered_in_reference is not False][
-        :_MAX_ENTRIES
-    ]:
+    yield from _first_tensor_lines(found)
+    unordered = [edge for edge in found.missing_edges if edge.ordered_in_reference is not False]
+    for edge in unordered[:_MAX_ENTRIES]:
         yield (
             "no edge",
             f"{edge.after_kernel} does not wait for {edge.before_kernel}: {edge.hazard}; {edge.cause}",
         )
-    yield from _orders(found)
+    yield from _order_lines(found)
     if found.generated is not None:
         yield "due to", found.generated.verdict
         if (first := found.generated.first_pass) is not None:
-            yield "pass", f"{first.name} ({first.number}), the first after which the program differs"
+            yield "pass", f"{first.name}, pass {first.number}, the first after which the program differs"
 
 
-def _tensors(found: Divergence) -> Iterator[tuple[str, str]]:
+def _first_tensor_lines(found: Divergence) -> Iterator[tuple[str, str]]:
     """Yield the first divergent tensors, one for each kernel and argument."""
-    alike: dict[tuple[str, int], list[FirstDivergent]] = {}
+    groups: dict[tuple[str, int], list[FirstDivergent]] = {}
     for each in found.first_divergent:
-        alike.setdefault((each.kernel, each.argument), []).append(each)
-    for group in list(alike.values())[:_MAX_ENTRIES]:
-        yield from _tensor(group[0], others=len(group) - 1)
-    if len(alike) > _MAX_ENTRIES:
-        yield "", f"and {len(alike) - _MAX_ENTRIES} more first divergent tensors in divergence.json"
+        groups.setdefault((each.kernel, each.argument), []).append(each)
+    for group in list(groups.values())[:_MAX_ENTRIES]:
+        yield from _tensor_lines(group[0], others=len(group) - 1)
+    if len(groups) > _MAX_ENTRIES:
+        yield "", f"and {len(groups) - _MAX_ENTRIES} more first divergent tensors in divergence.json"
 
 
-def _cause(found: Divergence, cause: FailureCause) -> Iterator[tuple[str, str]]:
-    """Yield what changed, and those lines of the first changed place that the cause does not quote."""
+def _cause_lines(found: Divergence, cause: FailureCause) -> Iterator[tuple[str, str]]:
+    """Yield what changed, and those lines of the first change that the cause does not quote."""
     shown = f" ({found.run_evidence(cause)})" if cause.confirmed else ""
     yield "cause" if cause.confirmed else "candidate", f"{cause.what}{shown}"
     for change in cause.changes[:1]:
         place = f"{change.file or change.part}{'' if change.line is None else f':{change.line}'}"
         lines = [line for line in change.diff[:_MAX_CHANGE_LINES] if line.strip() not in cause.what]
-        yield "changed", f"{place}  {'  '.join(lines)}".rstrip()
+        more = ["... more in divergence.json"] if len(change.diff) > _MAX_CHANGE_LINES else []
+        yield "changed", "\n".join([place, *lines, *more])
 
 
-def _orders(found: Divergence) -> Iterator[tuple[str, str]]:
+def _order_lines(found: Divergence) -> Iterator[tuple[str, str]]:
     """Yield what the order of the tasks has to do with the failure."""
     if found.schedule is not None:
         yield (
@@ -136,7 +143,7 @@ def _orders(found: Divergence) -> Iterator[tuple[str, str]]:
         )
 
 
-def _stall(found: Stall) -> Iterator[tuple[str, str]]:
+def _stall_lines(found: Stall) -> Iterator[tuple[str, str]]:
     yield (
         "stall",
         f"{'' if found.believed else 'not believed: '}{found.reason}; "
@@ -156,10 +163,13 @@ def _stall(found: Stall) -> Iterator[tuple[str, str]]:
         )
 
 
-def _tensor(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
+def _tensor_lines(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
     tensor = each.tensor or f"argument {each.argument}"
-    more = f", and of {plural(others, 'more task')} of it, in divergence.json" if others else ""
-    yield "tensor", f"{tensor} of task {each.task_id}, kernel {each.kernel}{more}"
+    position = "" if each.position is None else f"{each.position} "
+    more = (
+        f"; the same in {plural(others, 'more task')} of this kernel, see divergence.json" if others else ""
+    )
+    yield "tensor", f"{tensor} of task {position}{each.kernel} ({each.task_id}){more}"
     if each.kernel_sources:
         lines = ", ".join(map(str, each.orchestration_lines)) or "?"
         yield (
@@ -179,76 +189,21 @@ def _tensor(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
 
 
 MAX_OWN_SENTENCE = 10_000
-"""This many characters of the tool's own sentences are shown. They are never cut, because a caveat may come last."""
-
-
-def one_line(text: str) -> str:
-    """Return the text on one line, with escapes for invisible characters and blanks for all kinds of space.
-
-    Control characters would move a terminal's cursor. Direction marks would make a line read as a different one.
-
-    >>> one_line("fix\\ttiling\\x1b[31m \\u202eSSAP")
-    'fix tiling\\\\x1b[31m \\\\u202eSSAP'
-    """
-    return indented_line(text).strip()
-
-
-def indented_line(text: str) -> str:
-    """Return the text as `one_line` does, but keep the blanks at its beginning."""
-    return text.rstrip() if text.isprintable() else "".join(map(_escape_invisible, text)).rstrip()
-
-
-def shorten(text: str, limit: int) -> str:
-    """Return the text as one line of at most `limit` characters.
-
-    >>> shorten("0123456789", 6)
-    '01234…'
-    """
-    return cut(one_line(text), limit)
-
-
-def cut(line: str, limit: int) -> str:
-    """Return at most `limit` characters of a line, with an ellipsis where some are left out."""
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def _escape_invisible(character: str) -> str:
-    if character.isprintable():
-        return character
-    if character in "\t\n\r" or unicodedata.category(character) == "Zs":
-        return " "
-    return character.encode("unicode_escape").decode("ascii")
+"""A limit above the length of any of the tool's own sentences. They must not be cut, because a caveat may come last."""
 
 
 _MIN_BAR_WIDTH = 12
-"""A diffstat leaves at least this many characters for the bar, and for the name of a file: less says nothing."""
-
-_OUTCOMES = {
-    "suspect": "a suspect, not confirmed",
-    "no_culprit": "no commit of the range explains it",
-    "only_skipped": "the runs do not tell the commits left apart",
-    "ends_do_not_differ": "the ends do not differ",
-    "budget": "stopped by its budget",
-    "error": "error",
-    "unfinished": "not finished",
-}
+"""A diffstat leaves at least this many characters for the bar, and for the name of a file. Less would show nothing."""
 
 
-def outcome(report: Report) -> str:
+def outcome_phrase(report: Report) -> str:
     """Return how the bisection of a report ended."""
-    return outcome_words(report.outcome, seeks=report.seeks, in_doubt=report.no_commit is not None)
-
-
-def outcome_words(outcome: str, *, seeks: Seeks, in_doubt: bool) -> str:
-    """Return how a bisection with this outcome ended.
-
-    in_doubt: whether its suspects together have a probability of less than one half.
-    """
-    if outcome == BisectionOutcome.CULPRIT:
-        return f"{_answer_noun(seeks)} found"
-    if outcome == BisectionOutcome.SUSPECT and in_doubt:
-        return "not known whether a commit is to blame"
-    return _OUTCOMES[outcome]
+    return phrase_for_outcome(
+        report.outcome,
+        seeks=report.seeks,
+        in_doubt=report.no_commit is not None,
+        has_caveat=bool(report.caveats),
+    )
 
 
 def suspect_phrase(report: Report) -> str:
@@ -261,20 +216,16 @@ def suspect_phrase(report: Report) -> str:
 
 
 def answer_noun(report: Report) -> str:
-    """Return what the commit that the answer names is called."""
-    return _answer_noun(report.seeks)
-
-
-def _answer_noun(seeks: Seeks) -> str:
-    return "culprit" if seeks is Seeks.REGRESSION else "first fixed commit"
+    """Return the noun for the commit that the answer names."""
+    return sought_commit_noun(report.seeks)
 
 
 def removed_commit_noun(report: Report) -> str:
-    """Return what the move of a pin removed: a fix or a fault."""
+    """Return the noun for what the move of a pin removed."""
     return "fix" if report.seeks is Seeks.REGRESSION else "fault"
 
 
-def sufficient_layers(tested: MovedLayers) -> str:
+def layers_phrase(tested: MovedLayers) -> str:
     """Return which of the layers that moved at once suffice for the change, and on how many runs this rests."""
     ways = ", or ".join(" and ".join(each) for each in tested.least)
     comma = "," if len(tested.least) > 1 else ""
@@ -303,13 +254,13 @@ def check_change_phrase(tested: YardstickTest) -> str:
 
 
 def earlier_failure_phrase(report: Report) -> str:
-    """Return what the commits did that contradict a single change."""
+    """Return the behaviour of commits that contradict a single change."""
     return "failed too, then passed" if report.seeks is Seeks.REGRESSION else "passed too, then failed"
 
 
-def other_failure(failure: OtherFailure) -> str:
+def other_failure_phrase(failure: OtherFailure) -> str:
     """Return where another failure was seen, and which commit introduced it."""
-    how = verdict_words(failure.verdict, failure.signature, failure.verdict_source)
+    how = verdict_phrase(failure.verdict, failure.signature, failure.verdict_source)
     first, last = (commit.commit[:12] for commit in (failure.first, failure.last))
     where = f"at {first}" if first == last else f"at {failure.commits} commits from {first} to {last}"
     if failure.onset is not None:
@@ -320,7 +271,7 @@ def other_failure(failure: OtherFailure) -> str:
     return f"{failure.first.repository}: {how} {where}, {counted}; {since}"
 
 
-def ends(searched: RangeReport) -> tuple[str, str]:
+def range_ends(searched: RangeReport) -> tuple[str, str]:
     """Return the ends of a range, the older one first."""
     pair = searched.good, searched.bad
     return pair if searched.seeks is Seeks.REGRESSION else (pair[1], pair[0])
@@ -335,27 +286,27 @@ def flakiness_warning(report: Report) -> str | None:
     if report.outcome is BisectionOutcome.NO_CULPRIT:
         return None
     sides = [("bad", report.reproduce.bad), ("good", report.reproduce.good)]
-    told = [
+    flaky = [
         f"{word} failed in {side.failures} of {plural(len(side.runs), 'run')}"
         for word, side in sides
         if side is not None and 0 < side.failures < len(side.runs)
     ]
-    if told:
-        return f"The failure comes and goes ({', '.join(told)}): run a script more than once."
+    if flaky:
+        return f"The failure is flaky ({', '.join(flaky)}): run a script more than once."
     against = report.confidence_basis.against if report.confidence_basis else ()
     if not against:
         return None
     did = "passed" if report.seeks is Seeks.REGRESSION else "failed"
-    return f"The failure may come and go (what builds on the culprit {did} too): run a script more than once."
+    return f"The failure may be flaky (a later commit {did} too): run a script more than once."
 
 
-def confidence(commit: AnswerCommit, asked: float) -> str:
+def confidence_phrase(commit: AnswerCommit, asked: float) -> str:
     """Return the confidence in a commit, and the confidence that was asked for."""
     reached = "not stated" if commit.confidence is None else percent(commit.confidence)
     return f"{reached} ({percent(asked)} was asked)"
 
 
-def run_counts(basis: ConfidenceBasis) -> str:
+def run_counts_phrase(basis: ConfidenceBasis) -> str:
     """Return how often commits with the change failed, and commits without it."""
     with_change, without = basis.with_change or basis.culprit, basis.without_change or basis.parents
     return (
@@ -364,26 +315,28 @@ def run_counts(basis: ConfidenceBasis) -> str:
     )
 
 
-def day(moment: datetime) -> str:
+def format_day(moment: datetime) -> str:
     """Return the date in ISO format."""
     return f"{moment:%Y-%m-%d}"
 
 
-def side_verdict(report: Report, side: Side) -> str:
+def side_phrase(report: Report, side: Side) -> str:
     """Return how often the runs of a side showed its result.
 
-    The text also says where an end of the range takes the place of the culprit's parent.
+    The text also says where an end of the range replaces the culprit's parent.
     """
     is_bad = shown_run(report, side).judgement is Judgement.BAD
-    verdict = verdict_words(side.verdict, side.signature, side.verdict_source)
+    verdict = verdict_phrase(side.verdict, side.signature, side.verdict_source)
     if report.bad_when is None:
-        shown, beside = f"fails ({verdict})" if is_bad else "passes", ""
-    elif sought := condition_words(report.bad_when, is_bad=is_bad):
-        shown, beside = sought, f"; verdict: {verdict}"
+        shown, note = f"fails ({verdict})" if is_bad else "passes", ""
+    elif condition := condition_phrase(report.bad_when, is_bad=is_bad):
+        shown, note = condition, f"; verdict: {verdict}"
     else:
-        shown, beside = verdict, ""
+        shown, note = verdict, ""
     count = side.failures if is_bad else len(side.runs) - side.failures
-    how = f"{shown} in {count} of {plural(len(side.runs), 'run')}{beside}"
+    how = f"{shown} in {count} of {plural(len(side.runs), 'run')}{note}"
+    if (run_commit := _probe_of(report, side.shown)[0].commit) != side.commit:
+        how = f"{how} (of {run_commit[:12]}, which reads the same)"
     named = [*report.culprits[:1], *filter(None, [report.through])]
     known = {commit.commit for commit in named} | {each.parent for each in report.culprits[:1]}
     if not report.culprits or side.repository != report.culprits[0].repository or side.commit in known:
@@ -391,12 +344,12 @@ def side_verdict(report: Report, side: Side) -> str:
     return f"{how}; this is an end of the range, as no run of the culprit's parent shows it"
 
 
-def condition_words(bad_when: str, *, is_bad: bool) -> str | None:
-    """Return whether a run met the condition `bad_when`, in words. None where the condition is a verdict alone.
+def condition_phrase(bad_when: str, *, is_bad: bool) -> str | None:
+    """Return whether a run met the condition `bad_when`. None where the condition is a verdict.
 
-    >>> condition_words("regex:NaN", is_bad=True), condition_words("relative_l2:1e-4", is_bad=False)
+    >>> condition_phrase("regex:NaN", is_bad=True), condition_phrase("relative_l2:1e-4", is_bad=False)
     ("a line matches 'NaN'", 'relative l2 not above 1e-4')
-    >>> condition_words("stall", is_bad=True)
+    >>> condition_phrase("stall", is_bad=True)
     """
     kind, colon, text = bad_when.partition(":")
     if not colon:
@@ -427,8 +380,8 @@ def diffstat(diff: CommitDiff, *, width: int, most: int) -> list[str]:
         # The end of a long path says most.
         shown = name if len(name) <= name_width else f"…{name[len(name) - name_width + 1 :]}"
         bar = _bar(file.added or 0, file.removed or 0, scale)
-        told = "binary or large" if count == "-" else f"{count:>{count_width}} {bar}"
-        lines.append(f"{shown:<{name_width}} | {told}".rstrip())
+        change = "binary or large" if count == "-" else f"{count:>{count_width}} {bar}"
+        lines.append(f"{shown:<{name_width}} | {change}".rstrip())
     if left_out := diff.changed_files - len(files):
         lines.append(f"... and {plural(left_out, 'more file')}")
     if diff.changed_files > 1:
@@ -446,20 +399,20 @@ def _bar(added: int, removed: int, scale: float) -> str:
     )
 
 
-def diff_base(commit: AnswerCommit) -> str:
-    """Return which parent a culprit's diff is made against."""
+def diff_base_phrase(commit: AnswerCommit) -> str:
+    """Return the parent against which a culprit's diff is made."""
     if commit.parent is None:
         return "it has no parent"
     return "against its first parent" if commit.merge else "against its parent"
 
 
 def hunk_lines(hunk: Hunk) -> list[str]:
-    """Return a hunk as it is shown: its place, its lines, and how many more there are."""
+    """Return a hunk as it is shown: its header, its lines, and how many more there are."""
     more = [f"... {plural(hunk.left_out, 'more line')}"] if hunk.left_out else []
     return [hunk.header, *hunk.lines, *more]
 
 
-def skip_verdict(commit: SkippedCommit) -> str:
+def skip_phrase(commit: SkippedCommit) -> str:
     """Return why a commit was skipped, in a few words."""
     if commit.verdict_source is VerdictSource.EXIT_CODE:
         if commit.exit_code == SKIP_CODE:
@@ -469,7 +422,18 @@ def skip_verdict(commit: SkippedCommit) -> str:
     return commit.verdict or "not run"
 
 
-def pin_state(pin: PinRecord) -> str:
+def skip_log(report: Report, commit: SkippedCommit) -> str:
+    """Return the log of a skipped commit's last run; empty where it has none."""
+    logs = [
+        run.log
+        for probe in report.probes
+        if (probe.repository, probe.commit) == (commit.repository, commit.commit)
+        for run in probe.runs
+    ]
+    return (logs[-1] if logs else None) or ""
+
+
+def pin_phrase(pin: PinRecord) -> str:
     """Return what the search did with a pin."""
     if pin.searched:
         return "searched"
@@ -478,7 +442,7 @@ def pin_state(pin: PinRecord) -> str:
     return f"frozen at {pin.frozen_at} in every run"
 
 
-def error(run: RunReport) -> str:
+def error_phrase(run: RunReport) -> str:
     """Return the size of a run's error; empty where none was measured."""
     if run.error is None:
         return ""
@@ -494,28 +458,110 @@ def runs_in_order(report: Report) -> list[tuple[ProbeReport, RunReport]]:
 
 
 def stopped_runs_note(report: Report) -> str | None:
-    """Return which runs the report does not list, because they were stopped; None where it lists all."""
-    told = {run.ordinal for _, run in runs_in_order(report)}
-    stopped = sorted({*range(1, max(told, default=0))} - told)
+    """Return which runs the report does not list because they were stopped; None where it lists all."""
+    listed = {run.ordinal for _, run in runs_in_order(report)}
+    stopped = sorted({*range(1, max(listed, default=0))} - listed)
     if not stopped:
         return None
     return f"stopped before their end, and count for nothing: {', '.join(map(str, stopped))}"
 
 
 def shown_run(report: Report, side: Side | OtherFailure) -> RunReport:
-    """Return the run of a side, or of another failure, whose evidence is shown."""
-    return next(run for probe in report.probes for run in probe.runs if run.ordinal == side.shown)
+    """Return the run whose evidence a side, or another failure, shows."""
+    return _probe_of(report, side.shown)[1]
+
+
+def _probe_of(report: Report, ordinal: int | None) -> tuple[ProbeReport, RunReport]:
+    return next((probe, run) for probe in report.probes for run in probe.runs if run.ordinal == ordinal)
 
 
 def evidence_texts(run: RunReport) -> list[str]:
-    """Return the lines that justify a verdict, each once, because streams repeat one another."""
+    """Return the lines that justify a verdict, without repetitions. Several streams may hold the same line."""
     return list(dict.fromkeys(line.text for line in run.evidence))
 
 
-def perturbation(tried: PerturbationReport) -> str:
+def perturbation_phrase(tried: PerturbationReport) -> str:
     """Return what both ends did under a perturbation."""
     text = (
         f"{tried.name} ({tried.changes}): the bad end failed in {tried.bad_failures} of "
         f"{plural(tried.bad_runs, 'run')}, the good one in {tried.good_failures} of {tried.good_runs}"
     )
     return f"{text}; the range was searched under it" if tried.searched else text
+
+
+# What `explain` shows
+
+PASS_MARKS = {"+": "right", "x": "wrong", "m": "right values, wrong memory", "?": "not executed"}
+"""The marks of a ladder, with their meanings."""
+_STATEMENT_COLUMNS = 60
+"""A statement within a sentence is cut to this many columns."""
+_TYPE = re.compile(r"(\s*\w+): pl\.\S.*? = ")
+
+
+def pass_mark(found: PassResult) -> str:
+    """Return the mark of a pass, one of `PASS_MARKS`."""
+    if found.state == "right":
+        return "m" if found.faults else "+"
+    return "x" if found.state == "wrong" else "?"
+
+
+def ladder_lines(found: ExplanationReport) -> Iterator[str]:
+    """Yield one mark for each pass, what the marks mean, and between which passes the program becomes wrong."""
+    marks = "".join(map(pass_mark, found.passes))
+    yield marks
+    yield ", ".join(f"{mark} {meaning}" for mark, meaning in PASS_MARKS.items() if mark in marks)
+    if found.first_bad is not None:
+        yield f"right after {found.last_good}, wrong after {found.first_bad}"
+
+
+def explanation_lines(found: ExplanationReport) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong after which pass, as pairs of a label and a text. Further lines of a text are a diff."""
+    yield "answer", found.message
+    if found.passes:
+        marks, legend, *between = ladder_lines(found)
+        yield "passes", f"{marks} ({legend})"
+        yield from (("", line) for line in between)
+    if found.changed is not None:
+        before, after = found.changed.before, found.changed.after
+        lines = [f"{after.file}:{after.line}", f"+ {strip_type(after.statement)}"]
+        if before is not None:
+            lines.insert(1, f"- {strip_type(before.statement)}")
+        yield "statement", "\n".join(lines)
+    for fault in found.misplaced[:1]:
+        yield "memory", fault.sentence
+    if found.proof is not None:
+        yield "proof", proof_phrase(found.proof)
+
+
+def proof_phrase(proof: Proof, seconds: str = "") -> str:
+    """Return what undoing the pass's changes showed. `seconds` stands at the end."""
+    counted = (
+        f"({len(proof.cause)} of {plural(proof.changes, 'change')}, {plural(proof.runs, 'run')}){seconds}"
+    )
+    if not proof.cause:
+        return f"none: {proof.problem} {counted}"
+    named = change_phrase(proof.cause[0])
+    if len(proof.cause) > 1:
+        named += f" and {plural(len(proof.cause) - 1, 'change')} more"
+    alone = f"with {plural(proof.context, 'change')} that it needs to run" if proof.context else "alone"
+    return f"undoing {named} makes the result right, and that {alone} makes it wrong {counted}"
+
+
+def change_phrase(change: QuotedChange) -> str:
+    """Return the tile that a change moves, or its first statement."""
+    if change.tiles:
+        return f"the place of {change.tiles[0]}"
+    statements = change.after or change.before
+    if not statements:
+        return f"the head of {change.function}"
+    dropped = "" if change.after else "the loss of "
+    return f"{dropped}{statements[0].line}: {cut(strip_type(statements[0].statement), _STATEMENT_COLUMNS)}"
+
+
+def strip_type(line: str) -> str:
+    """Return a statement without the type of its target, which would fill the screen.
+
+    >>> strip_type("m: pl.Tile[[8, 8], pl.FP32] = pl.tile.muls(e, 2.0)")
+    'm = pl.tile.muls(e, 2.0)'
+    """
+    return _TYPE.sub(r"\1 = ", line, count=1)

@@ -1,6 +1,7 @@
 """Writes a shell script that reproduces one side of the answer.
 
-The script needs nothing of this tool, and it works in its own folder, away from the user's checkouts.
+`reproduction_script` is the entry. The script needs nothing of this tool, and works in its own folder, away from the
+user's checkouts.
 """
 
 import re
@@ -12,15 +13,16 @@ from pathlib import Path, PurePosixPath
 
 from ...runner import spellings
 from ...runner.case.case import CaseName, RunOptions, apply_perturbation, case_command, find_perturbation
-from ...runner.git import GITLINK, literal
+from ...runner.git import GITLINK, literal_pathspec
 from ...runner.overlays import list_patches, overlay_ref
 from ...runner.renames import PYTHON_FILES, adaptations
 from ...runner.stack import CommitFilePin, GitlinkPin, Repository, Stack, fill
 from ...runner.workspace.environment import NOT_FOUND, InheritedVariables, is_version
+from ...store.vocabulary import one_line
 from ..ask.question import BisectRequest
-from .phrases import one_line
 
-_VARIABLE = re.compile("\0([a-z]+)\0")
+_SCRIPT_VARIABLE = re.compile("\0([a-z]+)\0")
+"""Matches a mark that `_word` turns into a variable of the script, such as `"$root"`."""
 _ROOT, _JOBS = "\0root\0", "\0jobs\0"
 _ENVIRONMENT_VARIABLE = "variable "
 """The prefix of an inherited variable's name in the description of an environment."""
@@ -31,6 +33,10 @@ _UNREAD_NOTE = """\
 
 _PREPARE = """\
 set -eu
+if [ $# -gt 1 ] || { [ $# -eq 1 ] && { [ -z "${1%%-*}" ] || [ -f "$1" ]; }; }; then
+    echo "usage: sh $0 [DIR]    DIR: a new folder to work in" >&2
+    exit 2
+fi
 if [ $# -gt 0 ]; then
     root=$1
     mkdir -p "$root"
@@ -56,7 +62,7 @@ check_out() {
 """
 
 _SUBMODULES = """\
-# Fills the submodules of the commit that is checked out in $2, but for those that are, with what the checkout $1 has.
+# Fills the submodules of the checkout $2 from the objects of the checkout $1. Leaves out those that are filled.
 submodules() {
     git -C "$2" -c core.quotePath=false ls-files --stage | sed -n 's/^160000 //p' | while read -r commit _ path; do
         [ ! -e "$2/$path/.git" ] || continue
@@ -107,41 +113,31 @@ def reproduction_script(
 ) -> str:
     """Return the script for one set of revisions.
 
-    about: what the script shows, in one line. recorded: the command of a run that showed it. It has the options of the
-    case at that commit, and the path of the frozen data. environment: that run's environment.
+    about: what the script shows, in one line.
+    recorded: the command of a run that showed it. It has the options of the case at that commit, and the path of the
+    frozen data.
+    environment: the description of that run's environment.
     """
     stack = apply_perturbation(request.stack, revisions)
     case = request.script
     values = _values(request, case)
     perturbation = find_perturbation(stack, revisions)
-    in_front = () if perturbation is None else perturbation.command
+    prefix = () if perturbation is None else perturbation.command
     lines = [
         "#!/bin/sh",
         f"# {one_line(about)}",
         "# Works in the folder given, and leaves it; else in a temporary one, and removes it.",
         _PREPARE,
     ]
-    repositories = revisions.keys() & stack.repositories.keys()
-    for name in sorted(repositories, key=lambda name: (len(stack.directory(name).parts), name)):
-        path = _word(str(stack.repositories[name].path))
-        lines.append(f"check_out {path} {_word(values[name])} {revisions[name]}")
-    for name in stack.repositories:
-        pick = f"git -C {_word(values[name])} cherry-pick --no-commit"
-        lines.extend(f"{pick} {sha}" for sha in list_patches(revisions, name))
-        lines.extend(_overlay_commands(stack.repositories[name], values[name]))
+    lines.extend(_checkout_commands(stack, revisions, values))
     adapted = list(_adaptation_commands(stack, revisions, values))
     if adapted or stack.needs_python:
         lines.append(_INTERPRETER % _word(stack.environment.python or sys.executable))
     lines.extend(adapted)
-    filled = [
-        name for name in stack.repositories if stack.repositories[name].submodules and name in revisions
-    ]
-    lines.extend([_SUBMODULES] if filled else [])
-    lines.extend(
-        f"submodules {_word(str(stack.repositories[name].path))} {_word(values[name])}" for name in filled
-    )
+    lines.extend(_submodule_commands(stack, revisions, values))
     lines.extend(_pin_commands(stack, revisions, values))
     lines.append("")
+    lines.extend(_path_export(request.inherited))
     if stack.needs_python:
         lines.append(_PYTHON)
     lines.extend(_inherited_exports(environment))
@@ -151,12 +147,29 @@ def reproduction_script(
     for name, step in stack.steps.items():
         command = [fill(word, values) for word in step.command]
         lines.extend(("", f"# step {name}", f"(cd {_word(fill(step.cwd, values))} && {_command(command)})"))
-    of_case = (f"export {name}={_word(fill(text, values))}" for name, text in stack.case.variables.items())
-    lines.extend(("", *of_case))
+    exports = (f"export {name}={_word(fill(text, values))}" for name, text in stack.case.variables.items())
+    lines.extend(("", *exports))
     lines.extend(
-        (f"cd {_word(fill(stack.case.cwd, values))}", _command(_run(stack, case, recorded, values, in_front)))
+        (
+            f"cd {_word(fill(stack.case.cwd, values))}",
+            _command(_case_command(stack, case, recorded, values, prefix)),
+        )
     )
     return "\n".join(lines) + "\n"
+
+
+def _checkout_commands(
+    stack: Stack, revisions: Mapping[str, str], values: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the commands that check out each repository, outer ones first, with its patches and overlays."""
+    repositories = revisions.keys() & stack.repositories.keys()
+    for name in sorted(repositories, key=lambda name: (len(stack.directory(name).parts), name)):
+        path = _word(str(stack.repositories[name].path))
+        yield f"check_out {path} {_word(values[name])} {revisions[name]}"
+    for name in stack.repositories:
+        for sha in list_patches(revisions, name):
+            yield f"git -C {_word(values[name])} cherry-pick --no-commit {sha}"
+        yield from _overlay_commands(stack.repositories[name], values[name])
 
 
 def _overlay_commands(repository: Repository, place: str) -> Iterator[str]:
@@ -165,7 +178,7 @@ def _overlay_commands(repository: Repository, place: str) -> Iterator[str]:
         if overlay.kept_in is not None:
             kept = overlay_ref(overlay.commit)
             yield f"git -C {_word(place)} fetch --quiet --no-tags {_word(str(overlay.kept_in))} {kept}"
-        path = _word(literal(overlay.path))
+        path = _word(literal_pathspec(overlay.path))
         yield f"git -C {_word(place)} checkout --quiet {overlay.commit} -- {path}"
 
 
@@ -180,18 +193,33 @@ def _adaptation_commands(
     for name, repository in stack.repositories.items():
         place = _word(values[name])
         for adaptation in adaptations(stack, name, revisions):
-            laid_over = (f"-r {over.commit} -- {_word(literal(over.path))}" for over in repository.overlays)
-            lists = (
+            laid_over = (
+                f"-r {over.commit} -- {_word(literal_pathspec(over.path))}" for over in repository.overlays
+            )
+            list_commands = (
                 [f"ls-files -z -- {_word(PYTHON_FILES)}"]
                 if adaptation.is_whole
                 else [f"ls-tree --full-tree --name-only -z {over}" for over in laid_over]
             )
             renames = _word(adaptation.as_json)
-            lines.extend(f"git -C {place} {files} | adapt {place} {renames}" for files in lists)
+            lines.extend(f"git -C {place} {command} | adapt {place} {renames}" for command in list_commands)
     if lines:
         source = Path(spellings.__file__).read_text(encoding="utf-8")
         yield _ADAPT % source
         yield from lines
+
+
+def _submodule_commands(
+    stack: Stack, revisions: Mapping[str, str], values: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the commands that fill the submodules of the commits that are checked out."""
+    filled = [
+        name for name, repository in stack.repositories.items() if repository.submodules and name in revisions
+    ]
+    if filled:
+        yield _SUBMODULES
+    for name in filled:
+        yield f"submodules {_word(str(stack.repositories[name].path))} {_word(values[name])}"
 
 
 def _pin_commands(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
@@ -207,19 +235,26 @@ def _pin_commands(stack: Stack, revisions: Mapping[str, str], values: Mapping[st
             entry = _word(f"{GITLINK},{value},{pin.path}")
             yield f"git -C {_word(values[pin.holder])} update-index --add --cacheinfo {entry}"
             continue
+        # The pin of a released package has its version, and not its commit.
         value = stack.version_of(stack.revision_key(name), value) or value
         if pin.earlier is not None:
             earlier = _word(f"{values[pin.holder]}/{pin.earlier.path}")
-            said = r"[0-9a-f]\{40\}" if isinstance(pin, CommitFilePin) else r"[[:alnum:]_][[:alnum:]_.+-]*"
-            start = rf"[[:blank:]]*{re.escape(pin.earlier.key)}[[:blank:]]*[:=][[:blank:]]*['\"]\{{0,1\}}"
-            line = rf"s/^\({start}\){said}/\1{value}/"
+            value_pattern = (
+                r"[0-9a-f]\{40\}" if isinstance(pin, CommitFilePin) else r"[[:alnum:]_][[:alnum:]_.+-]*"
+            )
+            key_pattern = (
+                rf"[[:blank:]]*{re.escape(pin.earlier.key)}[[:blank:]]*[:=][[:blank:]]*['\"]\{{0,1\}}"
+            )
+            line = rf"s/^\({key_pattern}\){value_pattern}/\1{value}/"
             yield f"[ -f {file} ] || [ ! -f {earlier} ] || sed -i {_word(line)} {earlier}"
         if isinstance(pin, CommitFilePin):
             yield f"[ ! -f {file} ] || echo {_word(value)} > {file}"
         else:
             # The old value may be quoted, so everything after "=" is replaced.
-            start = rf"[[:blank:]]*\(export[[:blank:]]\{{1,\}}\)\{{0,1\}}{re.escape(pin.key)}[[:blank:]]*="
-            line = rf"s/^\({start}\).*/\1{_sed_replacement(value)}/"
+            key_pattern = (
+                rf"[[:blank:]]*\(export[[:blank:]]\{{1,\}}\)\{{0,1\}}{re.escape(pin.key)}[[:blank:]]*="
+            )
+            line = rf"s/^\({key_pattern}\).*/\1{_sed_replacement(value)}/"
             yield f"[ ! -f {file} ] || sed -i {_word(line)} {file}"
 
 
@@ -244,43 +279,43 @@ def _values(request: BisectRequest, case: CaseName | None) -> dict[str, str]:
     }
 
 
-def _run(
+def _case_command(
     stack: Stack,
     case: CaseName | None,
     recorded: Sequence[str],
     values: Mapping[str, str],
-    in_front: Sequence[str],
+    prefix: Sequence[str],
 ) -> tuple[str, ...]:
-    """Return the case's command.
+    """Return the case's command, which begins with the words `prefix`.
 
-    It runs under the harness shim only where other cases run before it, or where it lacks an option. Such options name
-    the frozen data and the build directory.
+    The harness shim wraps the case where other cases run before it. It also does so where the case has no option of its
+    own for the frozen data or the build directory.
     """
-    own = _case_words(recorded) if stack.case.harness else tuple(recorded)
+    case_words = _case_words(recorded) if stack.case.harness else tuple(recorded)
     flags = stack.case.flags
-    golden, golden_offered = _recorded_option(recorded, own, (*flags.golden_data, "--golden-data"))
-    build, build_offered = _recorded_option(recorded, own, (*flags.runtime_dir, "--runtime-dir"))
-    takes_all = (golden is None or golden_offered) and (build is None or build_offered)
-    if takes_all and not stack.case.after:
+    golden, golden_spellings = _recorded_option(recorded, case_words, (*flags.golden_data, "--golden-data"))
+    build, build_spellings = _recorded_option(recorded, case_words, (*flags.runtime_dir, "--runtime-dir"))
+    takes_both = (golden is None or golden_spellings) and (build is None or build_spellings)
+    if takes_both and not stack.case.after:
         plain = stack.case.model_copy(update={"harness": False})
         stack = stack.model_copy(update={"case": plain})
     return case_command(
         stack,
         case,
         RunOptions(golden_data=golden, runtime_dir=build),
-        offered=golden_offered | build_offered,
+        offered=golden_spellings | build_spellings,
         outcome=Path(f"{_ROOT}/outcome.json"),
         values=values,
-        in_front=[fill(word, values) for word in in_front],
+        prefix=[fill(word, values) for word in prefix],
     ).argv
 
 
 def _recorded_option(
-    recorded: Sequence[str], own: Sequence[str], spellings: Sequence[str]
+    recorded: Sequence[str], case_words: Sequence[str], spellings: Sequence[str]
 ) -> tuple[Path | None, frozenset[str]]:
-    """Return the folder that an option names, and the spellings of the option that the case itself was given."""
+    """Return the folder that an option names, and the spellings of it that the case itself gets, and not the shim."""
     folder = next((Path(after) for word, after in pairwise(recorded) if word in spellings), None)
-    return folder, frozenset(own) & set(spellings)
+    return folder, frozenset(case_words) & set(spellings)
 
 
 def _case_words(recorded: Sequence[str]) -> tuple[str, ...]:
@@ -289,7 +324,7 @@ def _case_words(recorded: Sequence[str]) -> tuple[str, ...]:
 
 
 def _inherited_exports(environment: Mapping[str, str]) -> list[str]:
-    """Return commands that set the inherited variables that can change a result, as they were."""
+    """Return commands that restore the inherited variables that can change a result."""
     variables = {
         name.removeprefix(_ENVIRONMENT_VARIABLE): value
         for name, value in environment.items()
@@ -301,7 +336,7 @@ def _inherited_exports(environment: Mapping[str, str]) -> list[str]:
 
 
 def _shell_exports(inherited: InheritedVariables | None) -> list[str]:
-    """Return commands that set the other variables of the shell that reached the runs.
+    """Return commands that restore the other variables of the shell that reached the runs.
 
     A variable whose value was not kept is named in a comment, so that the reader can set it.
     """
@@ -312,7 +347,17 @@ def _shell_exports(inherited: InheritedVariables | None) -> list[str]:
         for name in inherited.digests
     ]
     unread = [_UNREAD_NOTE, *(f"# {name}" for name in inherited.unread)] if inherited.unread else []
-    return [*_exports(inherited.values), *named, *unread]
+    values = {name: value for name, value in inherited.values.items() if name != _PATH}
+    return [*_exports(values), *named, *unread]
+
+
+_PATH = "PATH"
+
+
+def _path_export(inherited: InheritedVariables | None) -> Iterator[str]:
+    """Yield the command that finds the programs of the runs. The reader may have other ones, or none."""
+    if inherited is not None and _PATH in inherited.values:
+        yield f'export {_PATH}={_word(inherited.values[_PATH])}:"${_PATH}"'
 
 
 def _exports(variables: Mapping[str, str]) -> Iterator[str]:
@@ -320,7 +365,7 @@ def _exports(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _tool_variables(stack: Stack, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the tools found by the run set for every step and run."""
+    """Return the variables of the tools that the run found. They are set for every step and run."""
     return {
         name: text
         for tool_name, tool in stack.environment.tools.items()
@@ -335,6 +380,6 @@ def _command(words: Sequence[str]) -> str:
 
 def _word(text: str) -> str:
     """Return a word, quoted for a shell command. The script's own variables stay variables."""
-    parts = _VARIABLE.split(text)
+    parts = _SCRIPT_VARIABLE.split(text)
     quoted = [f'"${part}"' if index % 2 else shlex.quote(part) for index, part in enumerate(parts) if part]
     return "".join(quoted) or "''"

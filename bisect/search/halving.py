@@ -1,43 +1,41 @@
-"""What to test next, or the answer, when outcomes are certain.
+"""Which commit to test next, or the answer, when outcomes are certain.
 
-`next_step` chooses the commit that halves the suspects, as git chooses it. A bisection is a decision tree, and no tree
-beats another for every culprit. Choosing git's own commit, ties included, is the one way never to take more tests than
-git does on any history. The rules are those of `do_find_bisection` in git's bisect.c: the first commit close enough to
-halfway, merges before others, else the first of the best.
-
-`gallop` says how far back from a failing commit to look for one that passes, when nobody named one. `expected_steps` is
-how many tests an ideal bisection takes, to compare others with. `sidestep` avoids commits between a change and its
-undoing: what fails there may have nothing to do with what fails now.
+`next_step` halves the suspects by the choice of git. No decision tree beats another for every culprit. So choosing
+git's own commit, ties included, is the one way never to take more tests than git on any history. The rules are those of
+`do_find_bisection` in git's bisect.c: the first commit close enough to halfway, merges before others, or else the first
+of the best. `gallop` looks for a passing commit behind a failing one. `sidestep` avoids commits between a change and
+its undoing, which may fail for another reason.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from .belief import Knowledge, Outcome, entropy
-from .graph import CommitGraph, Floats, Integers, Mask, Window
+from .graph import CommitGraph, Floats, Integers, Mask, Windows
+from .hypotheses import GOOD_END
 from .testability import out_of_reach, skip_probability
 
 
 @dataclass(frozen=True)
 class GallopTo:
-    """Test this commit next."""
+    """The commit to test next."""
 
     commit: int
 
 
 @dataclass(frozen=True)
 class Passes:
-    """The first commit that was found to be good."""
+    """The first commit that was found to pass."""
 
     commit: int
 
 
 @dataclass(frozen=True)
 class NothingPasses:
-    """None of the tested commits is good, back to the last one."""
+    """The result that none of the tested commits passes, back to the last one."""
 
 
 Gallop: TypeAlias = GallopTo | Passes | NothingPasses
@@ -46,11 +44,12 @@ Gallop: TypeAlias = GallopTo | Passes | NothingPasses
 def gallop(length: int, outcomes: Mapping[int, Outcome]) -> Gallop:
     """Return the commit to test next behind a bad one, which is commit 0, or the answer.
 
-    length: the number of commits, the bad one included. outcomes: those of the commits that were tested.
+    length: the number of commits, the bad one included.
+    outcomes: those of the commits that were tested.
 
-    Commits 1, 2, 4, ... are tested, the last one in any case. Behind one that cannot be tested come the
-    next 1, 2, 4, ... commits. Where all the rest cannot be tested, as before a feature existed, halving approaches the
-    edge of what can. What passes may lie there.
+    Commits 1, 2, 4, ... are tested, and the last one in any case. Behind a commit that cannot be tested, the next 1, 2,
+    4, ... commits are tried. Where none behind it can be tested, as before a feature existed, halving finds the last
+    testable commits. One of them may pass.
 
     >>> gallop(100, {1: Outcome.BAD, 2: Outcome.BAD})
     GallopTo(commit=4)
@@ -74,11 +73,11 @@ def gallop(length: int, outcomes: Mapping[int, Outcome]) -> Gallop:
         else:
             edge = at if edge is None else edge
             skipped += 1
-    return NothingPasses() if edge is None else _approach(bad, edge, outcomes)
+    return NothingPasses() if edge is None else _halve_to_edge(bad, edge, outcomes)
 
 
-def _approach(bad: int, edge: int, outcomes: Mapping[int, Outcome]) -> Gallop:
-    """Halve between a bad commit and the first of those that cannot be tested."""
+def _halve_to_edge(bad: int, edge: int, outcomes: Mapping[int, Outcome]) -> Gallop:
+    """Halve between a bad commit and the first of the untestable commits behind it."""
     while edge - bad > 1:
         middle = (bad + edge) // 2
         outcome = outcomes.get(middle)
@@ -93,8 +92,8 @@ def _approach(bad: int, edge: int, outcomes: Mapping[int, Outcome]) -> Gallop:
 def halving_commit(graph: CommitGraph, suspects: Mask, reach: Floats) -> int:
     """Return the suspect to test next. `reach[v]` counts the suspects among the ancestors of v, itself included.
 
-    In ranges above 3,000 commits git takes what is within 0.1 % of halfway. That can cost a line one test more than
-    ceil(log2 n), so git is followed only where the larger part still fits that bound.
+    In ranges above 3,000 commits, git takes a commit within 0.1 % of halfway. That can cost a line one test more than
+    ceil(log2 n). So git is followed only where the larger part still fits that bound.
     """
     oldest_first = graph.newest_first(suspects)[::-1]
     total = len(oldest_first)
@@ -111,8 +110,8 @@ def halving_commit(graph: CommitGraph, suspects: Mask, reach: Floats) -> int:
 def _order_of_counting(graph: CommitGraph, suspects: Mask, oldest_first: Integers) -> Integers:
     """Return the suspects that git examines while it counts, in its order: merges first, roots never.
 
-    A commit with one parent gets its count from the parent, in repeated passes through the list. One pass is enough,
-    unless a clock was wrong and a parent is listed behind its child.
+    Git counts a commit with one parent from the count of the parent, in repeated passes through the list. One pass is
+    enough, unless a clock was wrong and a parent is listed after its child.
     """
     position = np.zeros(len(graph), dtype=np.int64)
     position[oldest_first] = np.arange(len(oldest_first))
@@ -123,7 +122,7 @@ def _order_of_counting(graph: CommitGraph, suspects: Mask, oldest_first: Integer
     counted_in_pass = (parents == 1).astype(np.int64)
     behind = (position[parent] > position[child]) & (parents[child] == 1)
     if behind.any():
-        # Parents come first in `child`, so that theirs is known.
+        # Parents come first in `child`, so the pass of each parent is known.
         for commit, of_commit, late in zip(child.tolist(), parent.tolist(), behind.tolist(), strict=True):
             if parents[commit] == 1 and counted_in_pass[of_commit]:
                 counted_in_pass[commit] = counted_in_pass[of_commit] + late
@@ -132,11 +131,12 @@ def _order_of_counting(graph: CommitGraph, suspects: Mask, oldest_first: Integer
 
 
 def total_steps(suspects: int) -> int:
-    """Return the fewest tests, summed over each position of the culprit, that find it among so many suspects.
+    """Return the fewest tests that find the culprit among `suspects`, summed over its possible positions.
 
     This is the external path length of the complete binary tree with n leaves, n k + 2 (n - 2^k). Here 2^k is the
-    largest power of two not above n. (Knuth, The Art of Computer Programming, volume 3, section 6.2.1.) Raises
-    ValueError for less than one suspect.
+    largest power of two not above n. (Knuth, The Art of Computer Programming, volume 3, section 6.2.1.)
+
+    Raises `ValueError` for less than one suspect.
 
     >>> [total_steps(suspects) for suspects in (1, 2, 3, 4, 5, 8)]
     [0, 2, 5, 8, 12, 24]
@@ -154,16 +154,16 @@ def expected_steps(suspects: int) -> float:
 
 @dataclass(frozen=True)
 class Probe:
-    """Test this commit.
+    """The commit to test next.
 
-    expected_steps: about how many tests are left, it included, if none has to be skipped. None where runs decide that
-    contradict each other, or may. least_runs: the runs to come if each told as much as this one, where runs contradict
-    each other.
+    expected_steps: about how many tests are left, this one included, if none has to be skipped. None where runs may
+    contradict each other.
+    min_runs: the number of runs to come if each gave as much information as this one. None where runs agree.
     """
 
     commit: int
     expected_steps: float | None
-    least_runs: float | None = None
+    min_runs: float | None = None
 
 
 @dataclass(frozen=True)
@@ -175,13 +175,13 @@ class FoundCulprit:
 
 @dataclass(frozen=True)
 class OnlySkipped:
-    """The culprit is one of `candidates`, ascending. What could tell them apart cannot be tested."""
+    """The culprit is one of `candidates`, ascending. No testable commit distinguishes them."""
 
     candidates: tuple[int, ...]
 
 
 _UNNAMEABLE_WEIGHT = 0.25
-"""A suspect that cannot be named alone weighs this much, next to one that can."""
+"""A suspect that can only be named together with others weighs this much, relative to one that can be named alone."""
 
 Step: TypeAlias = Probe | FoundCulprit | OnlySkipped
 
@@ -189,14 +189,15 @@ Step: TypeAlias = Probe | FoundCulprit | OnlySkipped
 def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Floats | None = None) -> Step:
     """Return the best commit to test next, or the answer.
 
-    `weights` say how likely each commit is the culprit, `costs` what a test of it takes; equal by default.
+    weights: how likely each commit is the culprit, in any unit; equal by default.
+    costs: of a test of each commit, in any unit; equal by default.
 
-    If these are equal over all that could be tested, and nothing had to be skipped, it is git's choice. Then no history
-    takes more tests than with git, and no line more than ceil(log2 n). Else it is the suspect with the most information
-    that can probably be had for its cost. That is entropy(share of the weight among its ancestors) times the chance
-    that it can be tested, by its cost.
+    With equal weights and costs, and without skips, this is git's choice. Then no history takes more tests than with
+    git, and no line more than ceil(log2 n). Otherwise the suspect with most expected information per cost is chosen.
+    That is entropy(share of the weight among its ancestors), times the chance that it can be tested, divided by its
+    cost.
 
-    Weights alone, however wrong, cost a line no more than one test above ceil(log2 n). A test that could leave too many
+    Weights alone, however wrong, cost a line at most one test above ceil(log2 n). A test that could leave too many
     suspects for that is not chosen.
     """
     suspects = knowledge.suspects
@@ -209,7 +210,7 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
     informative = untried & (reach < total) & ~_out_of_reach(knowledge)
     if not informative.any():
         return OnlySkipped(tuple(np.flatnonzero(suspects).tolist()))
-    # The commits that are out of reach are told from the others as a whole.
+    # Together, the commits that are out of reach count as one suspect.
     steps = expected_steps(int(informative.sum()) + 1)
     if costs is not None and np.ptp(costs[informative]) == 0:
         costs = None
@@ -228,11 +229,10 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
 
 
 def suspicion(knowledge: Knowledge, weights: Floats | None) -> Floats:
-    """Return how much each commit counts where a test is to divide the suspects. `weights` as of `next_step`. Shape
-    [n].
+    """Return the weight of each commit in a test that divides the suspects. `weights` are as in `next_step`. Shape [n].
 
-    A suspect that cannot be tested itself, or has a parent that cannot, can at most be named together with others. That
-    takes a try of each of them, in whatever order. It counts for less than those that can be named.
+    A suspect counts less if it cannot be tested itself, or has an untestable parent. It can only be named together with
+    others, and only after a try of each of them.
     """
     weighed = knowledge.suspects.astype(np.float64) * (1.0 if weights is None else weights)
     weighed[[*knowledge.graph.with_children(knowledge.skipped_commits)]] *= _UNNAMEABLE_WEIGHT
@@ -240,19 +240,19 @@ def suspicion(knowledge: Knowledge, weights: Floats | None) -> Floats:
 
 
 def _out_of_reach(knowledge: Knowledge) -> Mask:
-    """Return the commits of a stretch of untestable ones that is known well enough."""
+    """Return the commits of untestable stretches that need no further try."""
     return out_of_reach(
         knowledge.graph, _tried_commits(knowledge), knowledge.blamed, among=knowledge.suspects
     )
 
 
 def _tried_commits(knowledge: Knowledge) -> dict[int, bool]:
-    """Return the commits that were tried, and whether they had to be skipped."""
+    """Return for each tried commit whether it had to be skipped."""
     return {commit: outcome is Outcome.SKIP for commit, outcome in knowledge.outcomes.items()}
 
 
 def _max_suspects_left(knowledge: Knowledge) -> int:
-    """Return how many suspects the next test may leave, so that in all ceil(log2 n) + 1 tests suffice on a line."""
+    """Return how many suspects the next test may leave so that ceil(log2 n) + 1 tests suffice on a line."""
     tests = (len(knowledge.graph) - 1).bit_length() + 1
     made = sum(
         outcome is not Outcome.SKIP and commit != knowledge.graph.bad
@@ -262,7 +262,10 @@ def _max_suspects_left(knowledge: Knowledge) -> int:
 
 
 def _most_informative(knowledge: Knowledge, informative: Mask, share: Floats, costs: Floats | float) -> int:
-    """Return the best commit. Of equally good ones it is the one nearest to halfway, then the oldest."""
+    """Return the commit with most information per cost.
+
+    Of equally good ones it is the nearest to halfway, then the oldest.
+    """
     value = entropy(share) / costs
     if knowledge.skipped_commits:
         value *= 1 - skip_probability(knowledge.graph, _tried_commits(knowledge), knowledge.blamed)
@@ -272,40 +275,42 @@ def _most_informative(knowledge: Knowledge, informative: Mask, share: Floats, co
 
 
 _REVERT_SIDE_SHARE = 0.7
-"""A step around a revert may leave up to this share of the suspects. Its inside may fail for a reason of its own."""
+"""A step around a revert may leave up to this share of the suspects. Commits before the revert may fail for a reason of
+their own."""
 
 
-def sidestep(knowledge: Knowledge, commit: int, windows: Sequence[Window]) -> int:
-    """Return the commit to test in place of one that lies inside a window: the window's end, or a commit before its
-    start.
+def sidestep(knowledge: Knowledge, commit: int, windows: Windows) -> int:
+    """Return the commit to test instead of one inside a window: the window's end, or a commit before its start.
 
-    The commit moves only where this keeps the search as short. With n suspects left, the larger side may hold up to the
-    largest power of two below n. Then ceil(log2 n) tests still suffice on a line. To get around a revert, whose inside
-    may well fail for a reason of its own, up to 7/10 of the suspects may be left.
+    The commit moves only where the search stays as short. With n suspects left, the larger side may hold up to the
+    largest power of two below n. Then ceil(log2 n) tests still suffice on a line. To get around a revert, up to 7/10 of
+    the suspects may be left.
     """
-    if not windows:
+    if not len(windows):
         return commit
-    graph, suspects = knowledge.graph, knowledge.suspects
-    total = int(suspects.sum())
+    total = int(knowledge.suspects.sum())
     power = 1 << (total - 1).bit_length() - 1
     best, best_side = commit, total
-    behind, reaches = graph.ancestors(commit), _reaches(knowledge)
-    for window in windows:
-        limit = max(power, int(_REVERT_SIDE_SHARE * total)) if window.reverted else power
-        if not behind[window.start] or behind[window.end]:
-            continue
-        for other in (window.end, *graph.parents[window.start]):
-            reach = int(reaches[other])
-            side = max(reach, total - reach)
-            if (
-                suspects[other]
-                and other not in knowledge.outcomes
-                and 0 < reach < total
-                and side <= limit
-                and side < best_side
-            ):
-                best, best_side = other, side
+    reaches = _reaches(knowledge)
+    for edge, reverted in _window_edges(knowledge.graph, windows, commit):
+        limit = max(power, int(_REVERT_SIDE_SHARE * total)) if reverted else power
+        reach = int(reaches[edge])
+        side = max(reach, total - reach)
+        untried = knowledge.suspects[edge] and edge not in knowledge.outcomes
+        if untried and 0 < reach < total and side <= limit and side < best_side:
+            best, best_side = edge, side
     return best
+
+
+def _window_edges(graph: CommitGraph, windows: Windows, commit: int) -> Iterator[tuple[int, bool]]:
+    """Yield the commits at the edges of each window around a commit, and whether the window ends with a revert."""
+    if commit == GOOD_END:
+        return
+    behind = graph.ancestors(commit)
+    around = np.flatnonzero(behind[windows.start] & ~behind[windows.end])
+    for start, end, is_declared_revert in windows.rows(around):
+        for edge in (end, *graph.parents[start]):
+            yield edge, is_declared_revert
 
 
 def _reaches(knowledge: Knowledge) -> Floats:
@@ -314,37 +319,31 @@ def _reaches(knowledge: Knowledge) -> Floats:
 
 
 def sidestep_batch(
-    knowledge: Knowledge, chosen: Sequence[int], windows: Sequence[Window], *, in_flight: Sequence[int] = ()
+    knowledge: Knowledge, chosen: Sequence[int], windows: Windows, *, in_flight: Sequence[int] = ()
 ) -> list[int]:
-    """Return the commits to test at once in place of `chosen`, those inside a window moved to the nearer edge of it.
+    """Return the commits to test at once instead of `chosen`: those inside a window are moved to its nearer edge.
 
-    A commit moves only if its place changes by no more than a fourth of the part that each divides off.
+    A commit moves by at most a fourth of the suspects that each test of the batch separates.
     """
-    graph, suspects = knowledge.graph, knowledge.suspects
-    allowed = int(suspects.sum()) / (4 * (len(chosen) + len(in_flight) + 1))
+    allowed = int(knowledge.suspects.sum()) / (4 * (len(chosen) + len(in_flight) + 1))
     taken = {*in_flight, *chosen, *knowledge.outcomes}
-    stepped: list[int] = []
+    moved: list[int] = []
     reaches = _reaches(knowledge)
     for commit in chosen:
         best, least = commit, allowed
-        behind = graph.ancestors(commit) if commit >= 0 else np.zeros(len(graph), dtype=np.bool_)
-        reach = int(reaches[commit]) if commit >= 0 else 0
-        for window in windows:
-            if not behind[window.start] or behind[window.end]:
-                continue
-            for other in (window.end, *graph.parents[window.start]):
-                moved = abs(int(reaches[other]) - reach)
-                if suspects[other] and other not in taken and moved <= least:
-                    best, least = other, moved
+        for edge, _ in _window_edges(knowledge.graph, windows, commit):
+            distance = abs(int(reaches[edge]) - int(reaches[commit]))
+            if knowledge.suspects[edge] and edge not in taken and distance <= least:
+                best, least = edge, distance
         taken.add(best)
-        stepped.append(best)
-    return stepped
+        moved.append(best)
+    return moved
 
 
-def last_revert(windows: Sequence[Window], tried: Container[int], culprit: int) -> int | None:
-    """Return the last commit that undoes what the culprit has changed, where it was not tried yet.
+def last_revert(windows: Windows, tried: Container[int], culprit: int) -> int | None:
+    """Return the last commit that undoes the culprit's change, if it was not tested yet.
 
-    If it passes, the culprit explains nothing that fails now.
+    If it passes, the culprit cannot explain the present failure.
     """
-    ends = [window.end for window in windows if window.start == culprit]
-    return None if not ends or max(ends) in tried else max(ends)
+    last = int(windows.end[windows.start == culprit].max(initial=-1))
+    return None if last < 0 or last in tried else last

@@ -1,9 +1,9 @@
-"""How probable it is that each commit, none, or the environment is to blame, given runs that may be flaky.
+"""The probability that each commit, none, or the environment is to blame, given runs that may be flaky.
 
-`Posterior` is the state of a search. Runs in one place may share its trouble: `shared_trouble` judges whether they do,
-and `fresh_runs` gives a rerun there less weight. `broken_places` finds places whose outcomes are their own, as a bad
-board or a stale slot shows the same, whatever commit runs there. `is_compared_in_one_place` says whether a culprit and
-its parents were told apart by their commits, and not by where they ran.
+`Posterior` is the state of a search. `shared_trouble` estimates whether the place of a run, such as a host, changes how
+often it fails. `fresh_runs` then gives reruns in one place less weight. `broken_places` finds places where runs end the
+same whatever commit ran there, such as a bad board or a stale slot. `is_compared_in_one_place` says whether a culprit
+and its parents differ by their commits, and not by where they ran.
 """
 
 from collections import Counter, defaultdict
@@ -15,62 +15,64 @@ from math import exp, inf, lgamma, log
 import numpy as np
 
 from .belief import Belief, Knowledge, Observation, Outcome, Prior, Reruns, credible_set
-from .graph import CommitGraph, Floats, Window
+from .graph import NO_WINDOWS, CommitGraph, Floats, Windows
 from .hypotheses import GOOD_END, Explanation, Groups, explain
 from .rates import Rates
 from .testability import Cause, out_of_reach, skip_probability
 
 _PLACES_MATTER = 0.05
-"""The place of a run, such as a host, changes with this prior chance how often it fails."""
+"""The prior chance that the place of a run changes how often it fails."""
 _ROUNDING_STEPS = 20
-"""The chance that places matter is rounded to one part in this many. A few runs tell it no more exactly."""
+"""The chance that places matter is rounded to one part in this many, because a few runs determine it no more
+exactly."""
 
 
 def shared_trouble(observations: Iterable[Observation]) -> float:
-    """Return how probable it is that places matter, from 0 to 1 in steps of a twentieth.
+    """Return the probability that places matter, from 0 to 1 in steps of a twentieth.
 
-    Only commits that ran in several places count. Either all runs of such a commit fail at one rate, or in each place
-    at a rate of its own. All rates are Beta(1/2, 1/2) beforehand. With a single place, or without a sign that they
-    differ, it is 0: reruns are then as good as fresh runs.
+    Only commits that ran in several places count. Either all runs of such a commit fail at one rate, or the rate
+    differs by place. All rates have the prior Beta(1/2, 1/2). Without a sign of different rates the result is 0, so
+    that reruns count as fresh runs.
     """
     fails: defaultdict[int, Counter[str]] = defaultdict(Counter)
     passes: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for seen in observations:
         if seen.place is not None and seen.outcome is not Outcome.SKIP:
             (fails if seen.outcome is Outcome.BAD else passes)[seen.commit][seen.place] += 1
-    odds = 0.0
+    log_odds = 0.0
     for commit in {*fails, *passes}:
         places = {*fails[commit], *passes[commit]}
         if len(places) > 1:
-            apart = sum(log_one_rate(fails[commit][place], passes[commit][place]) for place in places)
-            odds += apart - log_one_rate(fails[commit].total(), passes[commit].total())
-    matter = 1 / (1 + exp(min(700.0, -odds)) * (1 - _PLACES_MATTER) / _PLACES_MATTER)
+            by_place = sum(log_one_rate(fails[commit][place], passes[commit][place]) for place in places)
+            log_odds += by_place - log_one_rate(fails[commit].total(), passes[commit].total())
+    matter = 1 / (1 + exp(min(700.0, -log_odds)) * (1 - _PLACES_MATTER) / _PLACES_MATTER)
     return round(matter * _ROUNDING_STEPS) / _ROUNDING_STEPS if matter > _PLACES_MATTER * 2 else 0.0
 
 
 def fresh_runs(runs: int, shared: float) -> float:
-    """Return how many fresh runs so many reruns of one commit in one place count for.
+    """Return the number of fresh runs that `runs` reruns of one commit in one place count for.
 
     k / (1 + (k - 1) shared) is the design effect of samples in clusters (Kish, Survey Sampling, 1965, section 5.4).
-    `shared` is the correlation of two of them.
+    `shared` is the correlation of two such reruns.
     """
     return runs / (1 + (runs - 1) * shared) if runs else 0.0
 
 
 @lru_cache(maxsize=1 << 16)
 def log_one_rate(fails: float, passes: float) -> float:
-    """Return the log evidence of these counts at one unknown rate, Beta(1/2, 1/2) beforehand."""
+    """Return the log evidence of counts at one unknown rate with the prior Beta(1/2, 1/2)."""
     return lgamma(fails + 0.5) + lgamma(passes + 0.5) - lgamma(fails + passes + 1) - 2 * lgamma(0.5)
 
 
 _BROKEN_PLACE_CHANCE = 0.01
-"""A place is assumed to be broken with this probability before its first run."""
+"""The prior probability that a place is broken."""
 
 _ALL_FAIL_AT_PLACE, _ALL_PASS_AT_PLACE = 0.5, 0.25
-"""The shares of broken places in which each run fails, or each run passes. In the others one rate holds for all
-commits."""
+"""The shares of broken places in which every run fails, and in which every run passes. In all others the runs fail at
+one rate, whatever their commits."""
 _EXTRA_PLACES = 2
-"""The search assumes this many places to be broken beside the likely ones, to see whether they are broken together."""
+"""The search continues with this many places beyond the likely ones, because some are only seen to be broken
+together."""
 
 
 def broken_places(
@@ -78,14 +80,15 @@ def broken_places(
     rates: Rates,
     observations: Sequence[Observation],
     *,
-    windows: Sequence[Window] = (),
+    windows: Windows = NO_WINDOWS,
     no_culprit: float,
 ) -> frozenset[str]:
-    """Return the places that are more likely broken than not, found one after the other. At least one place is not
-    broken.
+    """Return the places that are more likely broken than not, found one after the other.
 
-    A place is broken if two parts explain the runs better than a culprit explains all of them. The place alone explains
-    its own runs, whatever their commits. A culprit (or, with chance `no_culprit`, one rate) explains all others.
+    At least one place is not broken.
+
+    A place counts as broken if that explains the runs better than a culprit alone does. The runs in a broken place do
+    not depend on their commits. All other runs are explained by a culprit or, with chance `no_culprit`, by one rate.
     """
     judged = [seen for seen in observations if seen.outcome is not Outcome.SKIP]
     groups = reduce(
@@ -95,38 +98,36 @@ def broken_places(
     )
 
     def log_evidence(broken: Collection[str]) -> float:
-        tallies = dict.fromkeys(groups.below, (0.0, 0.0))
+        tallies = dict.fromkeys(groups.ancestor_masks, (0.0, 0.0))
         for seen in judged:
             if seen.place not in broken:
                 fails, passes = tallies[seen.commit]
                 failed = seen.outcome is Outcome.BAD
                 tallies[seen.commit] = (fails + failed, passes + (not failed))
         culprit = explain(graph, groups, tallies, rates, windows=windows).evidence_of_culprit
-        alike = log_one_rate(*np.sum([*tallies.values()], axis=0).tolist())
-        rest = float(np.logaddexp(log(1 - no_culprit) + culprit, log(no_culprit) + alike))
-        return rest + sum(
-            _log_own(seen.outcome for seen in judged if seen.place == place) for place in broken
+        one_rate = log_one_rate(*np.sum([*tallies.values()], axis=0).tolist())
+        elsewhere = float(np.logaddexp(log(1 - no_culprit) + culprit, log(no_culprit) + one_rate))
+        return elsewhere + sum(
+            _log_broken(seen.outcome for seen in judged if seen.place == place) for place in broken
         )
 
     places = {seen.place for seen in judged if seen.place is not None}
+    prior_log_odds = log(_BROKEN_PLACE_CHANCE / (1 - _BROKEN_PLACE_CHANCE))
     found = likeliest = frozenset[str]()
-    before, most = log_evidence(found), 0.0
-    # What one broken place leaves unexplained, a second one may explain.
+    none_broken, best_log_odds = log_evidence(found), 0.0
+    # Two broken places may explain what neither of them explains alone.
     while len(left := places - found) > 1 and len(found) - len(likeliest) < _EXTRA_PLACES:
-        with_it = {place: log_evidence(found | {place}) for place in sorted(left)}
-        found |= {max(with_it, key=lambda place: with_it[place])}
-        log_odds = (
-            max(with_it.values())
-            - before
-            + len(found) * log(_BROKEN_PLACE_CHANCE / (1 - _BROKEN_PLACE_CHANCE))
-        )
-        if log_odds > most:
-            likeliest, most = found, log_odds
+        evidence = {place: log_evidence(found | {place}) for place in sorted(left)}
+        next_place = max(evidence, key=lambda place: evidence[place])
+        found |= {next_place}
+        log_odds = evidence[next_place] - none_broken + len(found) * prior_log_odds
+        if log_odds > best_log_odds:
+            likeliest, best_log_odds = found, log_odds
     return likeliest
 
 
-def _log_own(outcomes: Iterable[Outcome]) -> float:
-    """Return the log evidence of the outcomes in a place that is broken."""
+def _log_broken(outcomes: Iterable[Outcome]) -> float:
+    """Return the log evidence of the outcomes in one broken place."""
     seen = Counter(outcomes)
     fails, passes = seen[Outcome.BAD], seen[Outcome.GOOD]
     same = (0.0 if passes else _ALL_FAIL_AT_PLACE) + (0.0 if fails else _ALL_PASS_AT_PLACE)
@@ -135,48 +136,45 @@ def _log_own(outcomes: Iterable[Outcome]) -> float:
 
 
 _NO_CULPRIT = 0.04
-"""Before the first run, no commit is to blame with this probability. At Google four ranges in ten had no culprit
-(Henderson et al., Flake Aware Culprit Finding, ICST 2023). Here most cases are not flaky, and both ends were seen to
-differ before anyone asks."""
+"""The prior probability that no commit is to blame. At Google four ranges in ten had no culprit (Henderson et al.,
+Flake Aware Culprit Finding, ICST 2023). Here most cases are not flaky, and somebody saw both ends differ."""
 _ALL_PASS, _ALL_FAIL = 0.03, 0.1
-"""With the first probability no run fails, though someone saw the bad end do so. The second is that each run fails,
-because a case or a machine is broken. With the first, a bad end that passes is waited for 24 runs; with 0.01 it would
-be 66."""
+"""The prior probabilities that no run fails, and that every run fails. Nothing fails where the user saw another
+failure, and everything fails on a broken machine. With the first, a bad end that passes is rerun up to 24 times. With
+0.01 it would be 66 times."""
 _ENVIRONMENT = 0.002
-"""Before the first run, the environment changed in between with this probability. A larger one would doubt each flaky
-end."""
+"""The prior probability that the environment changed during the search. A larger one would doubt each flaky end."""
 _SEARCHED_SHARE = 0.999
-"""The commits that are left to be searched are the fewest that hold this share of the belief in commits."""
+"""The commits that are still to be searched are the fewest that hold this share of the belief in commits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The state of a search under noise. Made by `start` and `observe`.
+    """The state of a search with flaky runs. Made by `start` and `observe`.
 
     There are three kinds of hypotheses:
 
     1. Commit c broke the case: c and its descendants fail at rate r, all others at rate a < r.
     2. No commit of the range did, and all fail at one rate.
-    3. Some commit did, but at some moment the environment moved, and since then all fail at one rate.
+    3. Some commit did, but at some moment the environment changed, and since then all fail at one rate.
 
-    Rates are integrated out, and so is how far outcomes belong to commits (`hypotheses.Explanation`). A skip says
-    nothing of the culprit. Once places are seen to matter, reruns of a commit in one place count for less than fresh
-    ones (`shared_trouble`). Observations must come in the order of the runs: else a moved environment cannot be told
-    from a culprit.
+    The rates are integrated out, and so is the extent to which outcomes belong to commits (`hypotheses.Explanation`). A
+    skip says nothing about the culprit. Observations must come in the order of the runs, which distinguishes a changed
+    environment from a culprit.
 
-    weights: how likely each commit is thought to be to blame beforehand, in any unit; shape [n]; None if equally. They
-    guide what is run (`guess`) and have no say in what is claimed (`belief`): wrong ones cost runs alone.
-    prior: what runs of another kind told beforehand. It has its say in what is claimed. None: all commits are alike.
-    observations: all, in order.
-    windows: between a change and its undoing.
-    shared: how much reruns in one place share, from 0 to 1.
-    broken: places whose outcomes are their own; what ran there counts for nothing.
+    weights: the prior suspicion of each commit, in any unit; shape [n]; None if equal. It guides which commits are run
+    (`guess`), but does not count in the answer (`belief`). So wrong weights only cost runs.
+    prior: what runs of another kind showed beforehand, which does count in the answer. None: all commits are alike.
+    observations: all observations, in order.
+    windows: the stretches between a change and its undoing.
+    shared: the correlation of reruns in one place, from 0 to 1 (`shared_trouble`).
+    broken: the places whose runs do not count.
     """
 
     graph: CommitGraph
     rates: Rates
     weights: Floats | None
-    windows: tuple[Window, ...]
+    windows: Windows
     observations: tuple[Observation, ...]
     shared: float
     _groups: Groups
@@ -195,22 +193,22 @@ class Posterior:
         *,
         weights: Floats | None = None,
         prior: Prior | None = None,
-        windows: Sequence[Window] = (),
+        windows: Windows = NO_WINDOWS,
         observations: Iterable[Observation] = (),
     ) -> "Posterior":
-        """Return the state after `observations`. `weights` are the prior weights of the commits.
+        """Return the state after `observations`.
 
-        Raises ValueError if a weight is not positive: no commit may be left out.
+        Raises `ValueError` if a weight is not positive, because no commit may be excluded.
         """
         if weights is not None and (weights.shape != (len(graph),) or not (weights > 0).all()):
             raise ValueError(f"expected {len(graph)} positive prior weights, one a commit, found {weights}")
-        posterior = cls(graph, rates, weights, tuple(windows), (), 0.0, Groups.start(graph), prior)
+        posterior = cls(graph, rates, weights, windows, (), 0.0, Groups.start(graph), prior)
         for observation in observations:
             posterior = posterior.observe(observation)
         return posterior
 
     def observe(self, observation: Observation) -> "Posterior":
-        """Return the state after one more run, of a commit of the graph or of `GOOD_END`."""
+        """Return the state after one more run of a commit of the graph, or of `GOOD_END`."""
         observations = (*self.observations, observation)
         broken: frozenset[str] = frozenset()
         shared = shared_trouble(observations)
@@ -242,7 +240,7 @@ class Posterior:
         if observation.outcome is Outcome.SKIP or observation.place in self.broken:
             return replace(self, observations=observations)
         failed = observation.outcome is Outcome.BAD
-        weight = self.rerun_weight(observation.commit, observation.place) / observation.alike
+        weight = self.rerun_weight(observation.commit, observation.place) / observation.commit_count
         fails, passes = (weight, 0.0) if failed else (0.0, weight)
         before = self._tallies.get(observation.commit, (0.0, 0.0))
         return replace(
@@ -256,7 +254,7 @@ class Posterior:
         )
 
     def rerun_weight(self, commit: int, place: str | None) -> float:
-        """Return how many fresh runs one more run of a commit in a place counts for."""
+        """Return the number of fresh runs that one more run of a commit in a place counts for."""
         if place is None or not self.shared:
             return 1.0
         before = sum(
@@ -267,13 +265,13 @@ class Posterior:
         return fresh_runs(before + 1, self.shared) - fresh_runs(before, self.shared)
 
     def tally(self, commit: int) -> tuple[float, float]:
-        """Return how many fails and passes of a commit (or `GOOD_END`) count."""
+        """Return the number of fails and passes of a commit (or `GOOD_END`) that count."""
         return self._tallies.get(commit, (0.0, 0.0))
 
     def chance_to_fail(self, commit: int) -> float:
         """Return the chance that one more run of a commit (or of `GOOD_END`) that ran before fails."""
         belief, groups = self.belief, self._groups
-        shares = np.bincount(groups.of_commit, weights=belief.commits)
+        shares = np.bincount(groups.group_of_commit, weights=belief.commits)
         others = (
             belief.no_culprit * belief.fail_if_no_culprit,
             belief.environment * belief.fail_if_environment,
@@ -287,7 +285,7 @@ class Posterior:
 
     @cached_property
     def skipped_commits(self) -> frozenset[int]:
-        """Return the commits of the graph that were never tested because they could not be."""
+        """Return the commits of the graph that were tried and never judged."""
         return (
             frozenset(seen.commit for seen in self.counted_observations)
             - self._judged_runs.keys()
@@ -296,13 +294,15 @@ class Posterior:
 
     @cached_property
     def blamed_causes(self) -> dict[int, tuple[Cause, ...]]:
-        """Return the files that the errors of skipped commits name."""
+        """Return the causes that the errors of skipped commits name."""
         return {seen.commit: seen.blamed for seen in self.counted_observations if seen.blamed}
 
     @cached_property
     def certain(self) -> Knowledge | None:
-        """Return the runs as certain knowledge. Return None if they contradict each other, or the rates are known to
-        differ from 0 and 1."""
+        """Return the runs as certain knowledge.
+
+        None if they contradict each other, or if the rates are known not to be 0 and 1.
+        """
         if self.rates.good[0] > 0 or self.rates.bad[-1] < 1 or self.tally(GOOD_END)[0]:
             return None
         try:
@@ -326,7 +326,7 @@ class Posterior:
 
     @cached_property
     def lost_reruns(self) -> Counter[int]:
-        """Return how many runs of each commit (or of `GOOD_END`) could not be judged, though others of it were."""
+        """Return how many runs of each commit (or of `GOOD_END`) could not be judged although others of it could."""
         skips = (seen.commit for seen in self.counted_observations if seen.outcome is Outcome.SKIP)
         return Counter(commit for commit in skips if commit in self._judged_runs)
 
@@ -336,7 +336,7 @@ class Posterior:
 
     @cached_property
     def out_of_reach(self) -> frozenset[int]:
-        """Return the commits that were skipped, or would all but surely have to be."""
+        """Return the commits that were skipped, or that almost surely would be."""
         if not self.skipped_commits:
             return self.skipped_commits
         commits = self.belief.commits
@@ -347,12 +347,12 @@ class Posterior:
 
     @property
     def _tried_commits(self) -> dict[int, bool]:
-        """Return the commits that were tried, the bad end among them, and whether they had to be skipped."""
+        """Return whether each tried commit, the bad end among them, had to be skipped."""
         tried = {seen.commit: False for seen in self.counted_observations if seen.commit != GOOD_END}
         return tried | {self.graph.bad: False} | dict.fromkeys(self.skipped_commits, True)
 
     def comparison_commits(self, culprit: int) -> tuple[int, ...]:
-        """Return the commits that must pass where a culprit fails: its parents that can be tested, else `GOOD_END`."""
+        """Return the commits that must pass where a culprit fails: its testable parents, or else `GOOD_END`."""
         parents = tuple(
             commit for commit in self.graph.parents[culprit] if commit not in self.skipped_commits
         )
@@ -360,17 +360,17 @@ class Posterior:
 
     @cached_property
     def belief(self) -> Belief:
-        """Return what the runs so far tell. Beforehand all commits are alike, or as probable as `prior` says."""
+        """Return the belief after the runs so far. Beforehand all commits are alike, or as probable as `prior` says."""
         groups, explanation = self._groups, self._explanation
         fails, passes = self._totals_since
         moments = np.array(self._evidence_before) + _log_environment_moved(fails[:-1], passes[:-1])
-        alike = self._uniform_outcomes
-        some = 1 - _NO_CULPRIT - _ALL_PASS - _ALL_FAIL - _ENVIRONMENT
+        uniform = self._uniform_outcomes
+        some_culprit = 1 - _NO_CULPRIT - _ALL_PASS - _ALL_FAIL - _ENVIRONMENT
         logs = np.concatenate(
             [
-                log(some) + np.log(groups.share) + explanation.log_evidence,
-                [np.logaddexp(log(_NO_CULPRIT) + log_one_rate(*self.run_totals), alike.log_evidence)],
-                # Before the first run the environment can move unseen. Its evidence is the prior then.
+                log(some_culprit) + np.log(groups.share) + explanation.log_evidence,
+                [np.logaddexp(log(_NO_CULPRIT) + log_one_rate(*self.run_totals), uniform.log_evidence)],
+                # Before the first run, the evidence of a changed environment is its prior.
                 log(_ENVIRONMENT) + (moments - log(len(moments)) if len(moments) else np.zeros(1)),
             ]
         )
@@ -379,22 +379,22 @@ class Posterior:
         commits, no_culprit, moved = np.split(mass, [len(groups.share), len(groups.share) + 1])
         since = _mean_rate(fails, passes)[: len(moved)]
         belief = Belief(
-            commits=(commits / groups.share)[groups.of_commit] / len(self.graph),
-            fail_if_bad=explanation.fail_if_bad[groups.of_commit],
-            fail_if_good=explanation.fail_if_good[groups.of_commit],
+            commits=(commits / groups.share)[groups.group_of_commit] / len(self.graph),
+            fail_if_bad=explanation.fail_if_bad[groups.group_of_commit],
+            fail_if_good=explanation.fail_if_good[groups.group_of_commit],
             no_culprit=float(no_culprit[0]),
-            fail_if_no_culprit=alike.mean_with(
+            fail_if_no_culprit=uniform.mean_with(
                 log(_NO_CULPRIT) + log_one_rate(*self.run_totals), float(since[0])
             ),
             environment=float(moved.sum()),
             fail_if_environment=float(moved @ since / moved.sum()) if moved.any() else 0.5,
-            reruns=Reruns(groups.of_commit, explanation.reruns),
+            reruns=Reruns(groups.group_of_commit, explanation.reruns),
         )
-        return belief if self.prior is None else belief.with_prior(self.prior)
+        return belief if self.prior is None else belief.apply_prior(self.prior)
 
     @cached_property
     def guess(self) -> Belief:
-        """Return the belief with the commits by their prior weights. It chooses what to run."""
+        """Return the belief with the commits weighted by `weights`. It chooses what to run."""
         belief = self.belief
         if self.weights is None:
             return belief
@@ -403,7 +403,7 @@ class Posterior:
 
     @property
     def run_totals(self) -> tuple[float, float]:
-        """Return how many fails and passes count, of all commits and `GOOD_END`."""
+        """Return the number of fails and passes that count, over all commits and `GOOD_END`."""
         return sum(self._fails), sum(self._passes)
 
     @property
@@ -413,18 +413,18 @@ class Posterior:
 
     @cached_property
     def _totals_since(self) -> tuple[Floats, Floats]:
-        """Return the fails and passes from each run on. The last entry is that of no run."""
+        """Return the fails and passes from each run on. The last entry, after all runs, is 0."""
         return np.cumsum([0.0, *self._fails[::-1]])[::-1], np.cumsum([0.0, *self._passes[::-1]])[::-1]
 
     @cached_property
     def _explanation(self) -> Explanation:
-        """Return how each group of commits explains the runs, if one of it is to blame."""
+        """Return how well each group of commits explains the runs."""
         return explain(self.graph, self._groups, self._tallies, self.rates, windows=self.windows)
 
 
 @dataclass(frozen=True)
 class _UniformOutcomes:
-    """The chances that all runs pass, or all fail, as far as these are possible."""
+    """The prior chances that all runs pass, or all fail. A chance is 0 once a run contradicts it."""
 
     all_pass: float
     all_fail: float
@@ -435,16 +435,18 @@ class _UniformOutcomes:
         return log(total) if total else -np.inf
 
     def mean_with(self, log_other: float, rate: float) -> float:
-        """Return the chance that a run fails, where the fail rate is unknown with this log evidence, and this mean."""
+        """Return the chance that a run fails, averaged with a hypothesis of this log evidence and fail rate."""
         other = exp(log_other)
         return (self.all_fail + other * rate) / (self.all_pass + self.all_fail + other)
 
 
 def _log_environment_moved(fails: Floats, passes: Floats) -> Floats:
-    """Return the log evidence of what came after the environment moved. Half of the time it lets everything fail, or
-    pass."""
-    alike = np.where((fails == 0) | (passes == 0), log(0.25), -np.inf)
-    return np.logaddexp(alike, log(0.5) + _log_one_rate(fails, passes))
+    """Return the log evidence of the runs since the environment changed.
+
+    With chance 1/4 each, all of them fail or all pass. Otherwise they fail at one rate.
+    """
+    uniform = np.where((fails == 0) | (passes == 0), log(0.25), -np.inf)
+    return np.logaddexp(uniform, log(0.5) + _log_one_rate(fails, passes))
 
 
 def _log_one_rate(fails: Floats, passes: Floats) -> Floats:
@@ -455,15 +457,15 @@ def _mean_rate(fails: Floats, passes: Floats) -> Floats:
     return (fails + 0.5) / (fails + passes + 1)
 
 
-_MOST_TURNS = 24
+_MAX_COMPARISON_RUNS = 24
 """Each commit is run at most this often to see the culprit and its parent in one place."""
 
 
 def is_compared_in_one_place(posterior: Posterior, culprit: int) -> bool:
-    """Return whether the place alone is excluded as the reason that the culprit fails and its parents pass.
+    """Return whether the place can be excluded as the reason that the culprit fails and its parents pass.
 
-    For each parent, the culprit failed and the parent passed in one place, or each of them in two. Places that are not
-    known count as compared.
+    That is so if, for each parent, the culprit failed and the parent passed in one place, or each of them did in two
+    places. Unknown places are taken as compared.
     """
     fails = _places(posterior, culprit, Outcome.BAD)
     for parent in posterior.comparison_commits(culprit):
@@ -476,21 +478,21 @@ def is_compared_in_one_place(posterior: Posterior, culprit: int) -> bool:
 def next_comparison_runs(
     posterior: Posterior, culprit: int, *, in_flight: Sequence[int], count: int
 ) -> list[int] | None:
-    """Return up to `count` of the culprit and its parents to run again, those first that ran least often.
+    """Return up to `count` of the culprit and its parents to run again, those with the fewest runs first.
 
-    Return None once each has run 24 times and was not seen in one place with the other.
+    None once each has run 24 times without a comparison in one place.
     """
-    around = (culprit, *posterior.comparison_commits(culprit))
+    compared = (culprit, *posterior.comparison_commits(culprit))
     runs = Counter(seen.commit for seen in posterior.counted_observations if seen.outcome is not Outcome.SKIP)
-    if all(runs[commit] >= _MOST_TURNS for commit in around):
+    if all(runs[commit] >= _MAX_COMPARISON_RUNS for commit in compared):
         return None
     runs.update(in_flight)
     last = in_flight[-1] if in_flight else posterior.counted_observations[-1].commit
     chosen: list[int] = []
     for _ in range(count):
-        # Of equal counts the last commit goes first. Otherwise two workers in step would each keep to one commit, and
-        # the two would never be compared in one place.
-        commit = min(around, key=lambda commit: (runs[commit], commit != last))
+        # Of equal counts the last commit goes first. Otherwise two workers in lockstep would each run one commit only,
+        # and no place would see both.
+        commit = min(compared, key=lambda commit: (runs[commit], commit != last))
         chosen.append(commit)
         runs[commit] += 1
         last = commit
@@ -498,7 +500,7 @@ def next_comparison_runs(
 
 
 def _places(posterior: Posterior, commit: int, outcome: Outcome) -> set[str]:
-    """Return where a commit had that outcome. Return nothing if one of these places is not known."""
+    """Return the places where a commit had an outcome. Empty if one of them is not known."""
     seen = {
         seen.place
         for seen in posterior.counted_observations

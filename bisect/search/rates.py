@@ -1,22 +1,13 @@
-"""What is known of the rates of failing of good and bad commits, and how the outcomes of one commit hang together.
+"""The fail rates of good and bad commits, and how the outcomes of one commit are related.
 
-`Rates` is the joint distribution of the two rates, and `fit` integrates both out. Reruns of one commit are independent
-only where nothing but chance tells them apart. Memory layout, the order of a reduction, or another failure at a single
-commit make an outcome the commit's own. An `OutcomeModel` says how:
-
-    P(f fails, p passes | rate x) = (1 - q) BB(f, p; x, k) + q BB(f, p; 1/2, 2b)
-
-with q the chance that the outcome is the commit's own and BB the beta-binomial probability of one order of runs (x^f (1
-- x)^p where k is infinite). k is the concentration of the rates of a side's commits around x. b = 0.2, so that what is
-a commit's own is mostly the same in each run. However often a commit is rerun, its odds for one side are at most about
-2 / q. (A contaminated likelihood; Huber, Robust Estimation of a Location Parameter, 1964.) Which model holds is
-inferred: its prior weight is part of the rates.
-
-A culprit, and its parents, are assumed to show their own side: the chance q is `_CULPRIT_OWN_FACTOR` times as high for
-them. No search could find a culprit that hides behind an outcome of its own.
+`Rates` is the joint prior distribution of both rates, and `fit` integrates them out. Reruns of one commit need not be
+independent. Memory layout, the order of a reduction, or another failure at a single commit may fix its outcome.
+`OutcomeModel` describes that, and the prior weights of several models are part of `Rates`. `learn_rates` moves the
+prior by what was seen of the case before, which `EarlierRuns` counts.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from math import inf, lgamma, log
 from typing import NamedTuple
 
@@ -25,32 +16,42 @@ import numpy as np
 from .graph import Floats
 
 IMPOSSIBLE = -1e4
-"""This finite number stands in place of the logarithm of 0. Sums of it stay finite."""
+"""A finite number in place of the logarithm of 0, so that sums stay finite."""
 _CULPRIT_OWN_FACTOR = 0.03
-"""A culprit's outcome, or its parent's, is its own this many times as often as another commit's. No search could find a
-culprit that hides."""
+"""The outcome of a culprit or of its parent is its own this many times as often as that of another commit. No search
+could find a culprit whose own outcome hides it."""
 _OWN_SHAPE = 0.2
-"""An outcome that is a commit's own has a Beta distribution of this shape b. At 0.2 it is mostly the same in each
+"""An outcome that is a commit's own has a Beta distribution with this shape b. At 0.2 it is mostly the same in each
 run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeModel:
-    """A model of how the outcomes of one commit hang together.
+    """A model of how the outcomes of one commit are related.
 
-    own: the chance q that a commit's outcome is its own. concentration: k, of the rates of a side's commits around the
-    side's; infinite where they are equal.
+    With x the fail rate of the commit's side,
+
+        P(f fails, p passes | x) = (1 - q) BB(f, p; x, k) + q BB(f, p; 1/2, 2b)
+
+    BB is the beta-binomial probability of one order of runs, which is x^f (1 - x)^p where k is infinite. b is
+    `_OWN_SHAPE`. However often a commit is rerun, its odds for one side are at most about 2 / q. (A contaminated
+    likelihood; Huber, Robust Estimation of a Location Parameter, 1964.)
+
+    own: q, the chance that a commit's outcome is its own.
+    concentration: k, of the rates of a side's commits around x; infinite where all are equal.
     """
 
     own: float = 0.0
     concentration: float = inf
 
-    def log_likelihood(self, rates: Floats, *, fails: float, passes: float, told: bool = False) -> Floats:
+    def log_likelihood(
+        self, rates: Floats, *, fails: float, passes: float, near_culprit: bool = False
+    ) -> Floats:
         """Return the log likelihood of a commit's runs, at each rate of its side.
 
-        told: whether it is a culprit or a parent of it.
+        near_culprit: whether it is the culprit or a parent of it, which are assumed to show their own side.
         """
-        own = self.own * (_CULPRIT_OWN_FACTOR if told else 1.0)
+        own = self.own * (_CULPRIT_OWN_FACTOR if near_culprit else 1.0)
         side = _side_log_likelihood(rates, fails, passes, self.concentration)
         if not own:
             return side
@@ -95,17 +96,17 @@ def _beta_binomial(fails: float, passes: float, rate: float, concentration: floa
 
 
 _NODES = 64
-"""Integrals use this number of Gauss-Chebyshev nodes. With 64, integrals over Beta(1/2, 1/2) are exact up to 127 runs
+"""The number of Gauss-Chebyshev nodes of an integral. With 64, integrals over Beta(1/2, 1/2) are exact up to 127 runs
 of each kind."""
 _BOTH_DETERMINISTIC = 0.6
-"""That good commits never fail and bad ones always do has this prior weight."""
+"""The prior weight of the case that good commits never fail and bad ones always do."""
 _GOOD_NEVER_FAILS = 0.2
-"""That good commits never fail, and bad ones fail at an unknown rate, has this prior weight."""
+"""The prior weight of the case that good commits never fail, and bad ones fail at an unknown rate."""
 _BAD_ALWAYS_FAILS = 0.08
-"""That bad commits always fail, and good ones at an unknown rate, has this prior weight. In the remaining case both
-rates are unknown."""
+"""The prior weight of the case that bad commits always fail, and good ones fail at an unknown rate. In the remaining
+case both rates are unknown."""
 _SELDOM_DETERMINISTIC = 0.2
-"""For runs that must not decide too early, a rate is 0 or 1 with this chance. A high one trusts the first runs."""
+"""The chance that a rate is 0 or 1 in `Rates.cautious`. A high one trusts the first runs."""
 _MODELS = (
     (OutcomeModel(), 0.9),
     (OutcomeModel(own=0.25), 0.08),
@@ -115,10 +116,12 @@ _MODELS = (
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """What is expected of runs: a joint distribution of a = P(fail | good) and r = P(fail | bad) on a grid.
+    """A joint distribution of a = P(fail | good) and r = P(fail | bad) on a grid, with the models of outcomes.
 
-    It also holds how outcomes of one commit hang together, as models, each with its weight. good: values of a, shape
-    [j]. bad: values of r, shape [k]. weight: their joint probability, shape [j, k].
+    good: values of a, shape [j].
+    bad: values of r, shape [k].
+    weight: their joint probability, shape [j, k].
+    models: the models of outcomes, each with its prior weight.
     """
 
     good: Floats
@@ -131,13 +134,13 @@ class Rates:
 
     @classmethod
     def unknown(cls) -> "Rates":
-        """Return the rates where nothing is known but that bad commits fail more often than good ones.
+        """Return the prior that knows only that bad commits fail more often than good ones.
 
-        They are a mixture of three cases:
+        It is a mixture of three cases:
 
         1. Both rates are deterministic, a = 0 and r = 1.
-        2. One of them is deterministic, the other Beta(1/2, 1/2).
-        3. Neither is: both are Beta(1/2, 1/2) with a < r.
+        2. One of them is deterministic, the other has the distribution Beta(1/2, 1/2).
+        3. Both have the distribution Beta(1/2, 1/2) with a < r.
         """
         angles = (np.arange(_NODES) + 0.5) * np.pi / (2 * _NODES)
         nodes = np.sin(angles) ** 2
@@ -154,9 +157,9 @@ class Rates:
 
     @classmethod
     def cautious(cls) -> "Rates":
-        """Return rates as `unknown`, for runs that must not decide too early.
+        """Return a prior as `unknown`, for decisions that a few runs must not make.
 
-        Each rate is deterministic with probability 1/5 alone, else Beta(1/2, 1/2).
+        Each rate is deterministic with probability 1/5 alone, and otherwise has the distribution Beta(1/2, 1/2).
         """
         unknown = cls.unknown()
         slab = np.full(_NODES, (1 - _SELDOM_DETERMINISTIC) / _NODES)
@@ -167,9 +170,9 @@ class Rates:
 
     @classmethod
     def from_values(cls, *, good: float, bad: float) -> "Rates":
-        """Return given rates. Outcomes belong to no commit, and no fault grows.
+        """Return known rates. Outcomes belong to no commit, and no fault grows.
 
-        Raises ValueError unless 0 <= good < bad <= 1.
+        Raises `ValueError` unless 0 <= good < bad <= 1.
         """
         if not 0 <= good < bad <= 1:
             raise ValueError(f"expected fail rates 0 <= good < bad <= 1, found good {good}, bad {bad}")
@@ -177,7 +180,7 @@ class Rates:
 
 
 class Fit(NamedTuple):
-    """How rates explain counts, per row: log evidence, and the mean of each rate given the counts."""
+    """How well rates explain counts: the log evidence of each row, and the mean of each rate given its counts."""
 
     log_evidence: Floats
     good: Floats
@@ -189,7 +192,7 @@ def fit(
 ) -> Fit:
     """Integrate both rates out, given runs of good and of bad commits. All arrays have shape [m].
 
-    Where the counts are impossible, log evidence is -inf and the means are those without any run.
+    A row of impossible counts has log evidence -inf, and its means have no meaning.
     """
     log_good = _log_power(rates.good, good_fails) + _log_power(1 - rates.good, good_passes)
     log_bad = _log_power(rates.bad, bad_fails) + _log_power(1 - rates.bad, bad_passes)
@@ -216,3 +219,117 @@ def _log_power(base: Floats, exponent: Floats) -> Floats:
         log_base = np.log(base)
     power = exponent[:, None] * np.where(np.isneginf(log_base), 0, log_base)
     return np.where(np.isneginf(log_base) & (exponent[:, None] > 0), -np.inf, power)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTally:
+    """A number of commits that each had so many failures and passes."""
+
+    failures: int
+    passes: int
+    commits: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlakyShare:
+    """The number of flaky cases, or of flaky faults, among all that were seen.
+
+    A case is flaky if it failed at a presumably good commit. A fault is flaky if it passed at a presumably bad one.
+    """
+
+    flaky: int = 0
+    all: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierRuns:
+    """The runs and faults that the store has of a case on its platform, and of the other cases of its stack."""
+
+    good: tuple[RunTally, ...] = ()
+    """The runs of the case at presumably good commits."""
+    faults: FlakyShare = FlakyShare()
+    """The earlier faults of the case."""
+    other_cases: FlakyShare = FlakyShare()
+    other_faults: FlakyShare = FlakyShare()
+
+
+_FLOOR = 0.05
+"""The learned rates keep this share of the shipped ones, so that no rate is excluded."""
+_PRIOR_STRENGTH = 4.0
+"""The previous level counts as this many cases or faults, so that a few measured ones do not outweigh it."""
+_FITTING_ROUNDS = 20
+"""The rows and columns of the rates are scaled in turn this many times. Fewer rounds leave the shares inexact."""
+
+
+def learn_rates(shipped: Rates, earlier: EarlierRuns) -> Rates:
+    """Return the rates that a search begins from. There are three levels, each the prior of the next.
+
+    1. The shipped rates.
+    2. Other cases of the stack. They show how often a case, or a fault, is flaky at all.
+    3. Earlier runs of the case itself. Presumably good commits show the rate of good commits, and whether outcomes
+       belong to commits (`OutcomeModel`). Earlier faults show only how often a fault always
+       fails, because another fault may have another rate.
+
+    >>> passed = EarlierRuns(good=(RunTally(failures=0, passes=1, commits=400),))
+    >>> before, after = Rates.unknown(), learn_rates(Rates.unknown(), passed)
+    >>> bool(after.weight[0].sum() > before.weight[0].sum()), bool(after.weight[before.weight > 0].all())
+    (True, True)
+    """
+    learned = _fit_shares(shipped, good=[earlier.other_cases], bad=[earlier.other_faults, earlier.faults])
+    learned = _add_good_commits(learned, earlier.good)
+    models = tuple(
+        (model, (1 - _FLOOR) * weight + _FLOOR * before)
+        for (model, weight), (_, before) in zip(learned.models, shipped.models, strict=True)
+    )
+    return replace(shipped, weight=(1 - _FLOOR) * learned.weight + _FLOOR * shipped.weight, models=models)
+
+
+def _fit_shares(rates: Rates, *, good: Iterable[FlakyShare], bad: Iterable[FlakyShare]) -> Rates:
+    """Return the rates with learned chances that good commits never fail and that bad ones always do.
+
+    The other weights stay in proportion.
+    """
+    never = _posterior_share(float(rates.weight[0].sum()), good)
+    always = _posterior_share(float(rates.weight[:, -1].sum()), bad)
+    weight = rates.weight
+    for _ in range(_FITTING_ROUNDS):
+        weight = _scale_row(weight.T, -1, always).T
+        weight = _scale_row(weight, 0, never)
+    return replace(rates, weight=weight)
+
+
+def _posterior_share(share: float, levels: Iterable[FlakyShare]) -> float:
+    """Return the share of cases that are not flaky, after each level was seen: the mean of a Beta posterior."""
+    for level in levels:
+        share = (_PRIOR_STRENGTH * share + level.all - level.flaky) / (_PRIOR_STRENGTH + level.all)
+    return share
+
+
+def _scale_row(weight: Floats, row: int, share: float) -> Floats:
+    """Return the weights with one row scaled to the sum `share`, and the other rows to the sum `1 - share`."""
+    others = np.ones(len(weight), dtype=np.bool_)
+    others[row] = False
+    scaled = weight.copy()
+    scaled[row] *= share / weight[row].sum()
+    scaled[others] *= (1 - share) / weight[others].sum()
+    return scaled
+
+
+def _add_good_commits(rates: Rates, good: Iterable[RunTally]) -> Rates:
+    """Return the rates after the runs of presumably good commits."""
+    models = [model for model, _ in rates.models]
+    log_likelihoods = np.zeros((len(models), len(rates.good)))
+    for tally in good:
+        fails, passes = float(tally.failures), float(tally.passes)
+        for row, model in zip(log_likelihoods, models, strict=True):
+            row += tally.commits * model.log_likelihood(rates.good, fails=fails, passes=passes)
+    prior = np.array([weight for _, weight in rates.models])
+    joint = prior[:, None] * np.exp(log_likelihoods - log_likelihoods.max())
+    weight = joint.sum(axis=0)[:, None] * rates.weight
+    posterior = joint @ rates.weight.sum(axis=1)
+    posterior /= posterior.sum()
+    return replace(
+        rates,
+        weight=weight / weight.sum(),
+        models=tuple(zip(models, posterior.tolist(), strict=True)),
+    )

@@ -1,8 +1,8 @@
-"""How likely it is that each commit cannot be tested, judged from the commits that could not.
+"""How likely it is that each commit cannot be tested, estimated from the commits that could not.
 
-`skip_probability` is the entry. An untestable commit's error blames a file, or no more than itself (`Cause`).
-`cause_skip_probability` says which commits fail alike for it. `Stretches` models stretches of untestable commits.
-`Neighbours` holds the nearest tried commits by which each commit is judged.
+`skip_probability` is the entry. An error of an untestable commit may name a file (`BlamedFile`) or only itself
+(`RepeatedError`). `cause_skip_probability` estimates which commits fail for such a cause. `Stretches` models
+neighbouring commits that are untestable together, and `Neighbours` holds the nearest tried commits of each commit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from .graph import CommitGraph, Floats, Integers, Mask
 
 @dataclass(frozen=True)
 class Neighbours:
-    """How far the nearest tried commits before and after each commit are, and whether each was skipped."""
+    """The distances from each commit to the nearest tried commits before and after it, and their states."""
 
     distance_before: Integers
     skipped_before: Mask
@@ -29,7 +29,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Stretches:
-    """Stretches of untestable commits, all of `length`, that start at random and cover a `share` of history.
+    """A model of untestable stretches of `length` commits, which start at random and cover a `share` of history.
 
     This is the Boolean model of segments on a line (Chiu, Stoyan, Kendall, Mecke, Stochastic Geometry and its
     Applications, chapter 3).
@@ -39,32 +39,33 @@ class Stretches:
     share: float
 
     def testable_given_one(self, distance: Integers, skipped: Mask) -> Floats:
-        """Return the chance that a commit can be tested, given whether one so far away could."""
+        """Return the chance that a commit can be tested, given the state of one tried commit at this distance."""
         tested, kept = 1 - self.share, self._stays_tested(distance)
         return np.where(skipped, tested * (1 - kept) / self.share, kept)
 
     def testable_given_both(self, near: Neighbours) -> Floats:
-        """Return the chance that a commit can be tested, given whether the nearest tried one on either side could."""
+        """Return the chance that a commit can be tested, given the state of the nearest tried commit on either side."""
         tested, share = 1 - self.share, self.share
         before, after = self._stays_tested(near.distance_before), self._stays_tested(near.distance_after)
         across = self._stays_tested(near.distance_before + near.distance_after)
-        # P(testable, and each side as it is) by P(each side as it is), both by inclusion and exclusion.
+        # P(testable and both states) / P(both states), each by inclusion and exclusion.
         joint = tested * np.where(near.skipped_before, 1 - before, before)
         joint *= np.where(near.skipped_after, 1 - after, after)
         both, one = near.skipped_before & near.skipped_after, near.skipped_before ^ near.skipped_after
         sides = np.where(both, share - tested * (1 - across), tested * np.where(one, 1 - across, across))
-        # Where both are 0 the commit itself was tried.
+        # Both are 0 where the commit itself was tried.
         return np.divide(joint, sides, out=np.zeros_like(joint), where=sides > 0)
 
     def log_evidence(self, distance: Integers, skipped: Mask, states: Mask) -> float:
-        """Return how well the model explains the `states` of tried commits, each by the tried one before it."""
+        """Return how well the model explains the `states` of tried commits, each given the tried commit before it."""
         tested = self.testable_given_one(distance, skipped)
         return float(np.log(np.where(states, 1 - tested, tested)).sum())
 
     def _stays_tested(self, distance: Integers) -> Floats:
-        """Return the chance that a commit can be tested if one so far before or behind it can.
+        """Return the chance that a commit can be tested if one at this distance can.
 
-        No stretch starts in between that reaches it: over a whole `length` the chance of that is 1 - `share`.
+        That requires that no stretch starts between the two and reaches the commit. Over a whole `length` the chance of
+        that is 1 - `share`.
         """
         furthest = ceil(self.length)
         by_distance = (1 - self.share) ** np.minimum(np.arange(furthest + 1) / self.length, 1.0)
@@ -72,10 +73,11 @@ class Stretches:
 
 
 def line_neighbours(places: Integers, tried: Mapping[int, bool], *, ends: tuple[int, int]) -> Neighbours:
-    """Return the neighbours on a line.
+    """Return the neighbours of commits that stand on a line.
 
-    places: where each commit stands. tried: by place, whether it was skipped. ends: the places of two more that were
-    not, before and after all.
+    places: where each commit stands.
+    tried: for each tried place, whether its commit was skipped.
+    ends: two further places, before and after all others, that were tested.
     """
     in_order = sorted(tried.items())
     known = np.array([ends[0], *(place for place, _ in in_order), ends[1]], dtype=np.int64)
@@ -91,7 +93,7 @@ def line_neighbours(places: Integers, tried: Mapping[int, bool], *, ends: tuple[
 
 
 def date_neighbours(graph: CommitGraph, tried: Mapping[int, bool]) -> Neighbours:
-    """Return the neighbours in the order of dates. The good end comes before all."""
+    """Return the neighbours in the order of dates. The good end comes first."""
     order = np.argsort(graph.times, kind="stable")
     place = np.empty(len(graph), dtype=np.int64)
     place[order] = np.arange(len(graph))
@@ -110,45 +112,46 @@ def descent_neighbours(graph: CommitGraph, tried: Mapping[int, bool]) -> Neighbo
 def _nearest(
     order: range, relatives: tuple[tuple[int, ...], ...], tried: Mapping[int, bool]
 ) -> tuple[Integers, Mask]:
-    """Return for each commit how far the nearest tried relative is, and whether it was skipped (ties: it was).
+    """Return for each commit the distance to the nearest tried relative, and whether that was skipped.
 
-    A commit without relatives stands beside an end, which was tested.
+    Of two at one distance, the skipped one counts. A commit without relatives is next to an end, which was tested.
     """
-    # The number is twice the distance, plus 1 if it was tested. The smaller of two is the nearer, of equals the skipped
-    # one.
+    # Each number is twice the distance, plus 1 if the relative was tested. So the minimum is the nearest relative, and
+    # of two at one distance the skipped one.
     nearest = [0] * len(relatives)
     seen_from = [0] * len(relatives)
     for commit in order:
-        those = relatives[commit]
-        if len(those) == 1:
-            nearest[commit] = here = seen_from[those[0]] + 2
+        if len(relatives[commit]) == 1:  # This is much faster, and the case of most commits.
+            here = seen_from[relatives[commit][0]] + 2
         else:
-            nearest[commit] = here = min((seen_from[relative] for relative in those), default=1) + 2
+            here = min((seen_from[relative] for relative in relatives[commit]), default=1) + 2
+        nearest[commit] = here
         seen_from[commit] = not tried[commit] if commit in tried else here
     found = np.array(nearest, dtype=np.int64)
     return found // 2, found % 2 == 0
 
 
 _LINE, _VERSION, _NEARNESS = 0.55, 0.35, 0.1
-"""Three explanations have these prior chances. The line that the error points at tells which commits fail alike, or the
-version of the file does. Otherwise the file is only where the error shows, and only nearness tells."""
+"""Prior chances of three explanations. The line at which the error points decides which commits fail, or the version of
+its file does. In the third, the error only shows in the file, and nearness decides."""
 _EXCEPTION = 0.03
-"""A commit is an exception to what the line, or the version, tells of it with this chance."""
+"""A commit differs with this chance from what the line, or the version, predicts."""
 
 _FILE_SHARES = (0.15, 0.35, 0.6)
-"""One of these shares of a file's versions may be untestable. Each is one model, and the runs decide between them."""
+"""The share of a file's versions that are untestable is one of these. Each is one model, and the runs decide between
+them."""
 _LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""This many neighbouring versions of a file may be untestable together. Each length is one model."""
+"""The number of neighbouring versions of a file that are untestable together is one of these. Each is one model."""
 
 
-_STAYS_BROKEN = 0.97
-"""A commit fails with this chance with an error that the nearest tried ones before and after it fail with. An error
-that is fixed seldom comes back as it was."""
+_STAYS_BROKEN = 0.9
+"""A commit fails with this chance with an error that the nearest tried commits on either side fail with. An error that
+is fixed seldom returns unchanged."""
 
 
 @dataclass(frozen=True)
 class RepeatedError:
-    """An error that names no file of the repository, by its message."""
+    """An error that names no file of the repository, identified by its message."""
 
     message: str
 
@@ -161,9 +164,9 @@ class RepeatedError:
 class BlamedFile:
     """A file that an error names, over the commits of a graph and, last, the good end. Arrays have shape [n + 1].
 
-    versions: which version of the file each holds, as any numbers. fails: whether that version has the line that the
-    error points at. Where the error is that the file is missing, fails says whether the version lacks it. None where
-    the error points at no line.
+    versions: the version of the file that each commit holds, as any numbers.
+    fails: whether that version has the line at which the error points. Where the error is a missing file, whether the
+    version lacks it. None where the error points at no line.
     """
 
     path: str
@@ -171,7 +174,7 @@ class BlamedFile:
     fails: Mask | None = None
 
     def same_cause(self, other: "Cause") -> bool:
-        """Return whether both tell the same of every commit."""
+        """Return whether both make the same prediction for every commit."""
         if (
             isinstance(other, RepeatedError)
             or self.path != other.path
@@ -182,10 +185,9 @@ class BlamedFile:
 
     @cached_property
     def places(self) -> Integers:
-        """Return for each commit and, last, the good end the place of its version in the order in which versions came
-        up.
+        """Return the rank of each commit's version in the order in which versions first occur. Shape [n + 1].
 
-        The version of the good end comes first. Shape [n + 1].
+        The good end is last in the array, and its version has rank 0.
         """
         _, first, place = np.unique(np.roll(self.versions, 1), return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int64)
@@ -196,36 +198,40 @@ class BlamedFile:
 Cause: TypeAlias = BlamedFile | RepeatedError
 
 
-def cause_skip_probability(graph: CommitGraph, file: Cause, tried: Mapping[int, bool]) -> Floats:
-    """Return for each commit the chance that what the error says of `file` makes it untestable. Shape [n].
+def cause_skip_probability(graph: CommitGraph, cause: Cause, tried: Mapping[int, bool]) -> Floats:
+    """Return for each commit the chance that `cause` makes it untestable. Shape [n].
 
-    `tried` says of commits whether this was so. It holds those that were skipped with such an error, and those that
-    could be tested, the bad end among them. Three explanations are averaged over, weighted by how well each explains
-    them: the line, the version of the file, and nearness alone. Neighbouring versions are alike, as commits are.
+    tried: whether each tried commit was untestable for this cause. It holds the commits that were skipped with such an
+    error, and those that could be tested, the bad end among them.
+
+    Three explanations are averaged, weighted by how well each explains the tried commits: the line, the version of the
+    file, and nearness alone.
     """
     explanations = [*_nearness_explanations(graph, tried)]
-    if isinstance(file, BlamedFile):
-        explanations += _version_explanations(file, tried)
-        if file.fails is not None:
-            explanations.append(_line_explanation(file, file.fails, tried))
+    if isinstance(cause, BlamedFile):
+        explanations += _version_explanations(cause, tried)
+        if cause.fails is not None:
+            explanations.append(_line_explanation(cause.fails, tried))
     evidence = np.array([log_evidence for log_evidence, _ in explanations])
     weights = np.exp(evidence - evidence.max())
     chance = np.average([chance for _, chance in explanations], axis=0, weights=weights)
-    if isinstance(file, RepeatedError):
+    if isinstance(cause, RepeatedError):
         near = descent_neighbours(graph, tried)
-        chance[near.skipped_before & near.skipped_after & (chance < _STAYS_BROKEN)] = _STAYS_BROKEN
+        between = near.skipped_before & near.skipped_after
+        # Where the error may have been fixed in between, nearness decides.
+        chance[between] = _STAYS_BROKEN + (1 - _STAYS_BROKEN) * chance[between]
     return chance
 
 
-def _line_explanation(file: BlamedFile, fails: Mask, tried: Mapping[int, bool]) -> tuple[float, Floats]:
-    """Return log evidence and chances, where those commits fail that have the line."""
+def _line_explanation(fails: Mask, tried: Mapping[int, bool]) -> tuple[float, Floats]:
+    """Return the log evidence and the chances if the commits with the line fail."""
     exceptions = int(fails[-1]) + sum(bool(fails[commit]) != skipped for commit, skipped in tried.items())
     evidence = exceptions * log(_EXCEPTION) + (len(tried) + 1 - exceptions) * log(1 - _EXCEPTION)
     return log(_LINE) + evidence, np.where(fails[:-1], 1 - _EXCEPTION, _EXCEPTION)
 
 
 def _version_explanations(file: BlamedFile, tried: Mapping[int, bool]) -> Iterable[tuple[float, Floats]]:
-    """Yield log evidence and chances, where versions of a file fail in stretches of neighbouring ones."""
+    """Yield log evidence and chances if stretches of neighbouring versions of a file fail."""
     seen: dict[int, list[bool]] = {int(file.places[-1]): [False]}
     for commit, skipped in tried.items():
         seen.setdefault(int(file.places[commit]), []).append(skipped)
@@ -247,7 +253,7 @@ def _version_explanations(file: BlamedFile, tried: Mapping[int, bool]) -> Iterab
 
 
 def _nearness_explanations(graph: CommitGraph, tried: Mapping[int, bool]) -> Iterable[tuple[float, Floats]]:
-    """Yield log evidence and chances, where commits fail in stretches, whatever they hold."""
+    """Yield log evidence and chances if stretches of neighbouring commits fail, whatever they contain."""
     commits = np.array(sorted(tried), dtype=np.int64)
     skipped = np.array([tried[int(commit)] for commit in commits], dtype=np.bool_)
     lines = descent_neighbours(graph, tried), date_neighbours(graph, tried)
@@ -259,17 +265,19 @@ def _nearness_explanations(graph: CommitGraph, tried: Mapping[int, bool]) -> Ite
 
 
 _SHARES = (0.05, 0.15, 0.35)
-"""One of these shares of commits may be untestable. Each is one model, and the runs decide between them."""
-_SHORTEST, _MOST_LENGTHS = 8, 6
-"""The shortest stretch has the first number of commits, and the second bounds the number of lengths. Lengths
-go from where stepping out of a stretch pays to a quarter of the range. Where few are enough, they double."""
+"""The share of commits that are untestable is one of these. Each is one model, and the runs decide between them."""
+_SHORTEST, _MAX_LENGTHS = 8, 6
+"""The length of the shortest stretch, and the greatest number of lengths. Shorter stretches are not worth leaving. The
+lengths grow to a quarter of the range: they double, or grow faster in a long range."""
 _INDEPENDENT = 3.0
-"""Untestable commits that do not come in stretches have this prior weight. It is that of three lengths."""
-_MOST_CAUSES = 12
+"""The prior weight of untestable commits that do not come in stretches. It equals that of three lengths."""
+_MAX_CAUSES = 12
 """At most this many causes of skips are followed, those met most often. Each costs time in every step."""
-_SKIP_CHANCE, _LEAST_TRIED = 0.95, 3
-"""A commit is given up untried once its chance of being untestable reaches the first number. As many tried commits as
-the second number must be like it."""
+_SKIP_CHANCE, _MIN_TRIED, _MIN_REPEATED = 0.95, 3, 8
+"""A commit is given up untried once its chance of being untestable reaches the first number. Before that, as many tried
+commits as the second number must have failed for errors that name files, or as the third for any causes. An error
+that names no file may come and go: after 8 failures, one more commit fails with a chance of 9 in 10 (Laplace's rule of
+succession)."""
 
 
 def skip_probability(
@@ -277,14 +285,14 @@ def skip_probability(
     skipped: Mapping[int, bool],
     blamed: Mapping[int, tuple[Cause, ...]] | None = None,
 ) -> Floats:
-    """Return for each commit the chance that it cannot be tested. The array is not to be written to.
+    """Return for each commit the chance that it cannot be tested. The array must not be written to.
 
-    `skipped` says whether each commit that was tried, the bad end among them, had to be skipped. `blamed` says which
-    files the errors of the skipped ones name.
+    skipped: for each tried commit, the bad end among them, whether it had to be skipped.
+    blamed: the causes that the errors of skipped commits name.
 
-    A commit can be tested unless a known cause makes it fail (`cause_skip_probability`), or an unknown one. Where
-    errors name no files all causes are unknown, and nearness tells. Where they do, a further cause near them is the
-    likelier the more there were: breaks are stacked where nobody looks for long.
+    A commit can be tested unless a known cause makes it fail (`cause_skip_probability`), or an unknown one does. Where
+    errors name no causes, all are unknown, and nearness decides. Otherwise a further cause nearby is the likelier, the
+    more causes were found, because breaks accumulate where nobody tests for long.
     """
     named = {commit: files for commit, files in (blamed or {}).items() if files and skipped.get(commit)}
     return _skip_probability(graph, frozenset(skipped.items()), frozenset(named.items()))
@@ -297,20 +305,20 @@ def out_of_reach(
     *,
     among: Mask,
 ) -> Mask:
-    """Return the commits that are not worth a try. Shape [n].
+    """Return the commits that are not worth a try, because they almost surely fail for a named cause. Shape [n].
 
-    They all but surely fail for what errors name. Several commits of `among`, which are left to be searched, were seen
-    to fail for that.
+    Empty until several commits of `among`, which are still to be searched, were seen to fail for named causes.
     """
-    seen = sum(
-        bool(files) and skipped.get(commit, False) and among[commit] for commit, files in blamed.items()
-    )
-    if seen < _LEAST_TRIED:
+    seen = [
+        causes for commit, causes in blamed.items() if causes and skipped.get(commit, False) and among[commit]
+    ]
+    in_files = sum(any(isinstance(cause, BlamedFile) for cause in causes) for causes in seen)
+    if in_files < _MIN_TRIED and len(seen) < _MIN_REPEATED:
         return np.zeros(len(graph), dtype=np.bool_)
     return skip_probability(graph, skipped, blamed) >= _SKIP_CHANCE
 
 
-@lru_cache(maxsize=1)  # One choice asks up to three times.
+@lru_cache(maxsize=1)  # One choice of a commit asks up to three times.
 def _skip_probability(
     graph: CommitGraph,
     known: frozenset[tuple[int, bool]],
@@ -323,9 +331,9 @@ def _skip_probability(
         testable *= 1 - _nearness_probability(graph, unnamed)
     if blamed:
         causes = _causes(blamed)
-        testable *= 1 - _further_cause(len({*map(frozenset, causes.values())})) * _nearness_probability(
-            graph, skipped
-        )
+        testable *= 1 - _further_cause_chance(
+            len({*map(frozenset, causes.values())})
+        ) * _nearness_probability(graph, skipped)
         tested = {commit: False for commit, was_skipped in known if not was_skipped}
         for cause, commits in causes.items():
             testable *= 1 - cause_skip_probability(graph, cause, tested | dict.fromkeys(commits, True))
@@ -336,27 +344,27 @@ def _skip_probability(
 
 
 def _causes(blamed: Mapping[int, tuple[Cause, ...]]) -> dict[Cause, list[int]]:
-    """Return the commits that each cause has made untestable, for the causes that were met most often."""
+    """Return the commits that each cause made untestable, for the causes that were met most often."""
     causes: dict[Cause, list[int]] = {}
     for commit, files in sorted(blamed.items()):
         for file in files:
             cause = next((known for known in causes if known.same_cause(file)), file)
             causes.setdefault(cause, []).append(commit)
-    return dict(sorted(causes.items(), key=lambda met: -len(met[1]))[:_MOST_CAUSES])
+    return dict(sorted(causes.items(), key=lambda met: -len(met[1]))[:_MAX_CAUSES])
 
 
-def _further_cause(known: int) -> float:
-    """Return how likely one more cause is where some are `known` to be near."""
+def _further_cause_chance(known: int) -> float:
+    """Return the chance that there is one more cause nearby, where `known` causes were found."""
     return (known - 0.5) / (known + 1)
 
 
 def _nearness_probability(graph: CommitGraph, skipped: Mapping[int, bool]) -> Floats:
-    """Return the chance of each commit, judged by the nearest tried ones before and after it.
+    """Return the chance that each commit is untestable, given the nearest tried commits before and after it.
 
-    Something breaks at random moments of history and is fixed some commits later (`Stretches`). History is taken once
-    as descent, by the nearest tried ancestor and descendant. It is taken once as the order of dates, since a broken
-    dependency does not care for branches. Three things are unknown: which of the two holds, how long stretches are, and
-    how many commits they cover. They are averaged over, weighted by how well each explains the commits tried so far.
+    Something breaks at random moments of history and is fixed some commits later (`Stretches`). Two orders of history
+    are tried. One is descent, with the nearest tried ancestor and descendant. The other is the order of dates, because
+    a broken dependency does not depend on branches. The order, the length of stretches and their share are unknown.
+    They are averaged over, weighted by how well they explain the commits tried so far.
     """
     tried = np.array(sorted(skipped), dtype=np.int64)
     states = np.array([skipped[int(commit)] for commit in tried], dtype=np.bool_)
@@ -373,11 +381,11 @@ def _nearness_probability(graph: CommitGraph, skipped: Mapping[int, bool]) -> Fl
 
 
 def _lengths(commits: int) -> list[tuple[float, float]]:
-    """Return how long stretches may be in a range of so many commits, and how likely each length is, in any unit.
+    """Return the possible lengths of stretches in a range of this many commits, each with its weight in any unit.
 
-    Untestable commits in stretches of one are independent of each other.
+    Stretches of length 1 model untestable commits that are independent of each other.
     """
     longest = max(_SHORTEST, commits / 4)
-    count = min(_MOST_LENGTHS, 1 + int(log2(longest / _SHORTEST)))
+    count = min(_MAX_LENGTHS, 1 + int(log2(longest / _SHORTEST)))
     lengths = np.geomspace(_SHORTEST, longest, count).tolist()
     return [(1.0, _INDEPENDENT), *((length, 1.0) for length in lengths)]

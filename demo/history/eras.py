@@ -1,7 +1,7 @@
 """What every history of the compiler goes through, whatever its scenario: older spellings, and commits that break.
 
 Each is an overlay on the newest source: an older spelling is on from the root until the commit that ends it, a
-breakage from the commit that makes it until the commit that mends it.
+breakage from the commit that makes it until the commit that fixes it.
 """
 
 from ..layout import CommitRole

@@ -80,7 +80,7 @@ class LastWriters:
             for argument in task.task.arguments:
                 if argument.tensor_id is None or argument.region is None:
                     continue
-                written = writers[argument.tensor_id].overlapping(argument.region)
+                written = writers[argument.tensor_id].find_overlapping(argument.region)
                 self._of[task.ordinal, argument.index] = written[-1].owner if written else None
             for tensor, region in regions(task, writing=True):
                 writers[tensor].overwrite(region, task.ordinal)

@@ -431,7 +431,7 @@ def _marker(submit: Submit, source: bytes) -> str:
         )
     written = [argument for argument in submit.tensor_arguments if argument.usage in _WRITES]
     plain = submit.declaration is not None and all(
-        argument.plain and _NAME.fullmatch(argument.text) for argument in written
+        argument.is_added_once and _NAME.fullmatch(argument.text) for argument in written
     )
     names = ", ".join(argument.text for argument in written) if plain else ""
     parameters = submit.parameters

@@ -1,9 +1,8 @@
-"""The kernel tasks of one run as a graph, and which task of one build corresponds to which of another.
+"""The kernel tasks of a run, and the correspondence between the tasks of two builds.
 
-`TaskList` holds the tasks that ran kernels in the order of their submission, with the tasks whose results each reads.
-`align` matches the tasks of two builds, and `shared_graph` is the graph of the matched tasks with the dependencies of
-both. `missing_edges` finds tasks that touch the same elements
-without waiting for each other. `unexpected_writers` finds who overwrites what a task reads.
+`TaskList` holds the tasks in submission order, with their predecessors. `align` matches the tasks of two builds, and
+`shared_graph` has the dependencies of both. `missing_edges` finds unordered tasks that touch the same elements.
+`unexpected_writers` finds tasks that overwrite an argument of another task.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from ...runner.build_output.task_graph import (
 
 @dataclass(frozen=True, kw_only=True)
 class KernelTask:
-    """A task that ran a kernel; `ordinal` counts such tasks from 0 in submission order.
+    """A task that ran a kernel. `ordinal` counts such tasks from 0 in submission order.
 
-    `result_bytes` is the size of what it writes, as dumped: an in-out tensor is dumped before and after. `all_bytes` is
-    the size of all its arguments.
+    `result_bytes` is the size of a dump of its results. An in-out tensor counts twice, because it is dumped before and
+    after. `all_bytes` is the size of a dump of all its arguments.
     """
 
     ordinal: int
@@ -49,7 +48,7 @@ class KernelTask:
 
     @property
     def name(self) -> str:
-        """Return the names of its kernels."""
+        """Return the names of the kernels, joined by `+`."""
         return "+".join(self.kernels)
 
 
@@ -62,7 +61,7 @@ class TaskList:
 
     @classmethod
     def from_graph(cls, graph: TaskGraph, config: KernelConfig) -> TaskList:
-        """The kernel tasks of `graph`, with the names of `config`."""
+        """Return the kernel tasks of a graph. `config` has the names of the kernels."""
         submitted = sorted(graph.tasks.values(), key=lambda task: task.position)
         running = [task for task in submitted if task.runs_a_kernel]
         return cls(
@@ -74,7 +73,7 @@ class TaskList:
 
     @cached_property
     def tasks_by_id(self) -> dict[int, KernelTask]:
-        """Return the tasks by the runtime's id."""
+        """Return the tasks by the runtime's ids."""
         return {task.task.task_id: task for task in self.tasks}
 
     @property
@@ -84,28 +83,29 @@ class TaskList:
 
     @cached_property
     def predecessors(self) -> tuple[frozenset[int], ...]:
-        """Return for each task the ordinals of the earlier tasks whose results it reads, by the regions that both name.
+        """Return for each task the ordinals of the earlier tasks whose results it reads.
 
-        Where regions do not tell, edges of the graph count. These are all edges in a graph without arguments. Otherwise
-        they are the edges to the task that the runtime allocated a buffer for.
+        The regions of arguments decide. In a graph without arguments, all its edges count. In other graphs, an edge
+        counts if the runtime allocated a buffer for its first task.
         """
-        read: list[set[int]] = [set() for _ in self.tasks]
+        predecessors: list[set[int]] = [set() for _ in self.tasks]
         for edge in self.graph.edges:
-            above, task = self.tasks_by_id.get(edge.predecessor), self.tasks_by_id.get(edge.successor)
-            tells = not self.graph.annotated or edge.source is EdgeSource.CREATOR
-            if tells and above is not None and task is not None:
-                read[task.ordinal].add(above.ordinal)
+            before, task = self.tasks_by_id.get(edge.predecessor), self.tasks_by_id.get(edge.successor)
+            counts = not self.graph.annotated or edge.source is EdgeSource.CREATOR
+            if counts and before is not None and task is not None:
+                predecessors[task.ordinal].add(before.ordinal)
         writers = defaultdict[int, RegionIndex[int]](RegionIndex)
         for task in self.tasks:
             for tensor, region in regions(task, writing=False):
-                read[task.ordinal].update(written.owner for written in writers[tensor].overlapping(region))
+                written = writers[tensor].find_overlapping(region)
+                predecessors[task.ordinal].update(each.owner for each in written)
             for tensor, region in regions(task, writing=True):
                 writers[tensor].overwrite(region, task.ordinal)
-        return tuple(frozenset(read[task.ordinal] - {task.ordinal}) for task in self.tasks)
+        return tuple(frozenset(predecessors[task.ordinal] - {task.ordinal}) for task in self.tasks)
 
 
 def regions(task: KernelTask, *, writing: bool) -> list[tuple[int, Region]]:
-    """The parts of buffers that a task was declared to read, or to write, each with the buffer's id."""
+    """Return the regions that a task declares to write, or to read, each with the id of its buffer."""
     return [
         (argument.tensor_id, argument.region)
         for argument in task.task.arguments
@@ -120,8 +120,8 @@ def _kernel_task(graph: TaskGraph, config: KernelConfig, ordinal: int, task: Gra
     names = tuple(
         config.kernels[number].name if number in config.kernels else f"kernel {number}" for number in ids
     )
-    # Buffers that the runtime allocated for the task stand in the edges, not in its arguments.
-    made = sum(_tensor_bytes(graph, tensor) for tensor in graph.tensors_created_by(task.task_id))
+    # The graph names buffers that the runtime allocated for the task in edges, and not in its arguments.
+    allocated = sum(_tensor_bytes(graph, tensor) for tensor in graph.tensors_created_by(task.task_id))
     inputs = sum(_bytes(argument) for argument in task.arguments if not argument.type.may_write)
     results = sum(
         _bytes(argument) * (2 if argument.type.may_read else 1)
@@ -132,8 +132,8 @@ def _kernel_task(graph: TaskGraph, config: KernelConfig, ordinal: int, task: Gra
         ordinal=ordinal,
         task=task,
         kernels=names,
-        result_bytes=results + made,
-        all_bytes=inputs + results + made,
+        result_bytes=results + allocated,
+        all_bytes=inputs + results + allocated,
     )
 
 
@@ -151,17 +151,16 @@ def _tensor_bytes(graph: TaskGraph, tensor_id: int) -> int:
     return tensor.buffer_numel * tensor.dtype.itemsize
 
 
-_MOST_PAIRS = 250_000
-"""At most this many pairs of tasks are compared one by one. Larger stretches are matched by kernels and shapes alone.
+_MAX_PAIRS = 250_000
+"""At most this many pairs of tasks are compared one by one. Longer stretches are matched by kernels and shapes alone.
 """
 _SAME_KERNEL_WEIGHT = 4.0
-"""Equal kernels weigh this much in a pair of tasks. Equal shapes and equal arguments weigh at most 1 each, so kernels
-decide."""
+"""The weight of equal kernels in a pair of tasks. They decide, because shapes and arguments weigh at most 1 each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alignment:
-    """The matched tasks of two builds, in an order that both share, and the unmatched tasks of each.
+    """The matched tasks of two builds, and the unmatched tasks of each. Matched tasks have the same order in both.
 
     `reference_of` maps ordinals of the failing build to ordinals of the reference.
     """
@@ -177,14 +176,14 @@ def align(
     *,
     extra_keys: tuple[Sequence[object], Sequence[object]] = ((), ()),
 ) -> Alignment:
-    """Match tasks in submission order.
+    """Match the tasks of two builds in submission order.
 
-    An anchor is a pair of tasks with equal kernels, argument types and argument regions. Anchors come first from the
-    common prefix and suffix, then from the longest equal runs between them. Between two anchors, tasks are paired in
-    order so that kernels, argument types, shapes and regions agree as much as possible. A compiler may have renamed a
-    kernel, or narrowed or moved a view. A pair has the same kernels, kernels of like names
-    (`_match_renamed_kernels`), or the same shapes. `extra_keys` holds one more value per task of each build. The two
-    tasks of an anchor must agree in it.
+    An anchor is a pair of tasks with equal kernels, argument types and regions. Anchors are the common prefix and
+    suffix, and then the longest equal runs between them. Tasks between two anchors are paired in order, so that they
+    agree as much as possible. A compiler may have renamed a kernel, or narrowed or moved a view. The tasks of a pair
+    have the same kernels, kernels with similar names (`_match_renamed_kernels`), or the same shapes.
+
+    `extra_keys` has one more value for each task of each build, in which the tasks of an anchor must agree.
     """
     renamed = _rename_as_reference(failing.tasks, reference.tasks)
     failing_keys, reference_keys = (
@@ -200,8 +199,8 @@ def align(
         if kind == "equal":
             pairs.update(zip(range(first, last), range(start, stop), strict=True))
         elif kind == "replace":
-            between = _pairs_between(renamed[first:last], reference.tasks[start:stop])
-            pairs.update({first + task: start + counterpart for task, counterpart in between})
+            inner = _pairs_between(renamed[first:last], reference.tasks[start:stop])
+            pairs.update({first + task: start + counterpart for task, counterpart in inner})
     pairs.update(
         zip(range(failing_end, len(failing_keys)), range(reference_end, len(reference_keys)), strict=True)
     )
@@ -216,10 +215,7 @@ def align(
 def _rename_as_reference(
     failing: Sequence[KernelTask], reference: Sequence[KernelTask]
 ) -> Sequence[KernelTask]:
-    """The failing build's tasks with the reference's kernel names.
-
-    A name is replaced where one of the two names is the other plus a prefix or suffix.
-    """
+    """Return the failing build's tasks with the reference's names of renamed kernels."""
     failing_names, reference_names = (
         {name for task in build for name in task.kernels} for build in (failing, reference)
     )
@@ -235,18 +231,18 @@ def _rename_as_reference(
 
 
 def _match_renamed_kernels(failing: Set[str], reference: Set[str]) -> Mapping[str, str]:
-    """Pair kernel names of which one is the other plus a prefix or suffix joined by `_`: `y_v2` and `y`.
+    """Pair kernel names one of which extends the other by a prefix or suffix with `_`: `y_v2` and `y`.
 
-    Either name may be the longer one. No name is in two pairs, and the names with most in common are paired first.
+    No name is in two pairs. The names with most in common are paired first.
     """
-    alike = [
+    candidates = [
         (min(len(name), len(other)), name, other)
         for name in failing
         for other in reference
         if _extends_name(name, other) or _extends_name(other, name)
     ]
     found: dict[str, str] = {}
-    for _, name, other in sorted(alike, reverse=True):
+    for _, name, other in sorted(candidates, reverse=True):
         if name not in found and other not in found.values():
             found[name] = other
     return found
@@ -257,7 +253,7 @@ def _extends_name(longer: str, shorter: str) -> bool:
 
 
 def _common_prefix_length(failing: Sequence[object], reference: Sequence[object]) -> int:
-    """Return how many elements at the beginning are the same."""
+    """Return how many elements at the beginning are equal."""
     pairs = zip(failing, reference, strict=False)
     return next(
         (place for place, (one, other) in enumerate(pairs) if one != other), min(len(failing), len(reference))
@@ -273,8 +269,8 @@ def _opcodes(
 def _pairs_between(
     failing: Sequence[KernelTask], reference: Sequence[KernelTask]
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of places in two stretches that have no identical task in common."""
-    if len(failing) * len(reference) <= _MOST_PAIRS:
+    """Yield pairs of indices in two stretches of tasks between two anchors."""
+    if len(failing) * len(reference) <= _MAX_PAIRS:
         yield from _best_pairs(failing, reference)
         return
     for kind, first, last, start, stop in _opcodes(
@@ -286,7 +282,7 @@ def _pairs_between(
 
 
 def _best_pairs(failing: Sequence[KernelTask], reference: Sequence[KernelTask]) -> Iterator[tuple[int, int]]:
-    """The order-preserving pairs whose total agreement is highest.
+    """Yield the pairs of indices, in order, with the highest total agreement.
 
     The method is that of S. Needleman and C. Wunsch, J. Mol. Biol. 48, 1970, without a cost for gaps.
     """
@@ -301,8 +297,8 @@ def _best_pairs(failing: Sequence[KernelTask], reference: Sequence[KernelTask]) 
             )
     row = column = 0
     while row < len(failing) and column < len(reference):
-        together = agreement[row, column] + best[row + 1, column + 1]
-        if agreement[row, column] > 0 and together >= best[row, column]:
+        as_pair = agreement[row, column] + best[row + 1, column + 1]
+        if agreement[row, column] > 0 and as_pair >= best[row, column]:
             yield row, column
             row, column = row + 1, column + 1
         elif best[row + 1, column] >= best[row, column + 1]:
@@ -312,7 +308,7 @@ def _best_pairs(failing: Sequence[KernelTask], reference: Sequence[KernelTask]) 
 
 
 def _agreement(task: KernelTask, other: KernelTask) -> float:
-    """Return how strongly two tasks agree; 0 where neither kernels nor shapes do."""
+    """Return how strongly two tasks agree. 0 if neither their kernels nor their shapes are equal."""
     same_kernels, same_shapes = task.kernels == other.kernels, _shapes(task) == _shapes(other)
     if not (same_kernels or same_shapes):
         return 0.0
@@ -325,7 +321,7 @@ def _agreement(task: KernelTask, other: KernelTask) -> float:
 
 
 def _anchor_key(task: KernelTask) -> tuple[object, ...]:
-    """The kernels, and the type and region of each argument. These stay the same from run to run."""
+    """Return the kernels of a task, and the type and region of each argument. These are the same in every run."""
     return (
         task.kernels,
         *((argument.type, argument.region) for argument in task.task.arguments),
@@ -338,11 +334,11 @@ def _shapes(task: KernelTask) -> list[tuple[int, ...] | None]:
 
 Mask = npt.NDArray[np.bool_]
 Bits = int
-"""A set of tasks takes an eighth of a mask's memory: bit `t` is task `t`."""
+"""A set of tasks as an integer, in which bit `t` is task `t`. It takes an eighth of a mask's memory."""
 
 
 def bits_of(mask: Mask) -> Bits:
-    """The tasks of a mask as bits.
+    """Return the tasks of a mask as bits.
 
     >>> bin(bits_of(np.array([True, False, True])))
     '0b101'
@@ -351,7 +347,7 @@ def bits_of(mask: Mask) -> Bits:
 
 
 def mask_of(bits: Bits, length: int) -> Mask:
-    """The tasks of `bits` as a mask of `length` elements."""
+    """Return the tasks of `bits` as a mask of `length` elements."""
     packed = np.frombuffer(bits.to_bytes((length + 7) // 8, "little"), np.uint8)
     return np.unpackbits(packed, count=length, bitorder="little").astype(np.bool_)
 
@@ -361,11 +357,11 @@ class Dag:
     """Tasks 0 ... n - 1 in dependency order.
 
     Attributes:
-        predecessors: for each task, those whose results it reads; all have smaller numbers.
-        sizes: bytes of each task's results.
+        predecessors: for each task, the tasks whose results it reads. They have smaller numbers.
+        sizes: the bytes of each task's results.
 
     Raises:
-        ValueError: the two differ in length, or a predecessor does not come before its task.
+        ValueError: the attributes differ in length, or a predecessor does not come before its task.
     """
 
     predecessors: tuple[tuple[int, ...], ...]
@@ -385,24 +381,24 @@ class Dag:
 
     @cached_property
     def ancestors(self) -> tuple[Bits, ...]:
-        """Return for each task the tasks whose results reach it, and the task itself; n x n bits."""
-        reach: list[Bits] = []
+        """Return for each task the tasks whose results reach it, and the task itself. This takes n x n bits."""
+        ancestors: list[Bits] = []
         for task, above in enumerate(self.predecessors):
             bits = 1 << task
             for predecessor in above:
-                bits |= reach[predecessor]
-            reach.append(bits)
-        return tuple(reach)
+                bits |= ancestors[predecessor]
+            ancestors.append(bits)
+        return tuple(ancestors)
 
     def with_descendants(self, tasks: Mask) -> Mask:
-        """The given tasks and all that their results reach."""
+        """Return the given tasks and all that their results reach."""
         reached = tasks.tolist()
         for task, above in enumerate(self.predecessors):
             reached[task] = reached[task] or any(reached[predecessor] for predecessor in above)
         return np.array(reached, np.bool_)
 
-    def with_ancestors(self, tasks: Mask) -> Mask:
-        """The given tasks and all their ancestors."""
+    def add_ancestors(self, tasks: Mask) -> Mask:
+        """Return the given tasks and all their ancestors."""
         reaching = tasks.tolist()
         for task in range(len(self) - 1, -1, -1):
             if reaching[task]:
@@ -411,23 +407,23 @@ class Dag:
         return np.array(reaching, np.bool_)
 
     def bytes_of(self, tasks: Mask) -> int:
-        """Bytes of the results of all tasks in a mask."""
+        """Return the bytes of the results of all tasks in a mask."""
         return int(np.asarray(self.sizes, np.int64)[tasks].sum())
 
     def with_predecessors(self, tasks: Mask) -> Mask:
-        """The mask of the given tasks and of the tasks that they read from."""
-        widened = tasks.copy()
+        """Return the given tasks and their predecessors."""
+        mask = tasks.copy()
         for task in np.flatnonzero(tasks):
-            widened[list(self.predecessors[task])] = True
-        return widened
+            mask[list(self.predecessors[task])] = True
+        return mask
 
 
 def unexpected_writers(
     failing: TaskList, reference: TaskList, alignment: Alignment, *, reader: KernelTask, argument: int
 ) -> tuple[KernelTask, ...]:
-    """Earlier tasks that write what `reader` has as argument `argument`, and do not write it in the reference.
+    """Return the earlier tasks that write an argument of `reader`, and do not write it in the reference.
 
-    If any of them come after the last expected writer, only those are returned. Such writers reveal a buffer that the
+    If some of them come after the last expected writer, only those are returned. Such writers reveal a buffer that the
     compiler assigned to two live tensors.
     """
     counterpart = reference.tasks[alignment.reference_of[reader.ordinal]]
@@ -442,7 +438,7 @@ def unexpected_writers(
 
 
 def writers_before(tasks: TaskList, reader: KernelTask, argument: int) -> list[int]:
-    """Ordinals of the earlier tasks that write into an argument of `reader`."""
+    """Return the ordinals of the earlier tasks that write into an argument of `reader`."""
     read = _argument(reader, argument)
     if read is None or read.tensor_id is None or read.region is None:
         return []
@@ -461,26 +457,24 @@ def _argument(task: KernelTask, index: int) -> GraphArgument | None:
 
 
 def shared_graph(failing: TaskList, reference: TaskList, reference_of: Mapping[int, int]) -> Dag:
-    """The graph of the matched tasks, with the dependencies of both builds.
+    """Return the graph of the matched tasks, with the dependencies of both builds.
 
-    `reference_of` maps failing ordinals to reference ordinals. The failing build may lack some dependencies that it
-    needs. A task without a counterpart is skipped: its readers depend on what it reads.
+    `reference_of` maps ordinals of the failing build to ordinals of the reference. The failing build alone may not have
+    all dependencies that it needs. Dependencies pass through tasks without a counterpart.
     """
     ordinals = sorted(reference_of)
     failing_of = {counterpart: task for task, counterpart in reference_of.items()}
     failing_predecessors = predecessors_among(failing, reference_of.keys())
     reference_predecessors = predecessors_among(reference, failing_of.keys())
     nodes = {ordinal: node for node, ordinal in enumerate(ordinals)}
+
+    def predecessors(ordinal: int) -> set[int]:
+        in_reference = reference_predecessors[reference_of[ordinal]]
+        return failing_predecessors[ordinal] | {failing_of[task] for task in in_reference}
+
     return Dag(
         predecessors=tuple(
-            tuple(
-                sorted(
-                    nodes[predecessor]
-                    for predecessor in failing_predecessors[ordinal]
-                    | {failing_of[task] for task in reference_predecessors[reference_of[ordinal]]}
-                )
-            )
-            for ordinal in ordinals
+            tuple(sorted(nodes[task] for task in predecessors(ordinal))) for ordinal in ordinals
         ),
         sizes=tuple(
             max(
@@ -493,29 +487,29 @@ def shared_graph(failing: TaskList, reference: TaskList, reference_of: Mapping[i
 
 
 def induced_graph(tasks: TaskList, kept: Sequence[int]) -> Dag:
-    """The dependency graph of the tasks `kept`, whose ordinals must ascend.
+    """Return the dependency graph of the tasks `kept`, whose ordinals must ascend.
 
-    Dependencies pass through skipped tasks.
+    Dependencies pass through the other tasks.
     """
-    above = predecessors_among(tasks, set(kept))
+    predecessors = predecessors_among(tasks, set(kept))
     nodes = {ordinal: node for node, ordinal in enumerate(kept)}
     return Dag(
-        predecessors=tuple(tuple(sorted(nodes[task] for task in above[ordinal])) for ordinal in kept),
+        predecessors=tuple(tuple(sorted(nodes[task] for task in predecessors[ordinal])) for ordinal in kept),
         sizes=tuple(tasks.tasks[ordinal].result_bytes for ordinal in kept),
     )
 
 
 def predecessors_among(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
-    """For each task, its predecessors among the `kept` ones, directly or through skipped tasks."""
-    kept_above: list[set[int]] = []
-    for above in tasks.predecessors:
-        direct = {task for task in above if task in kept}
-        kept_above.append(direct.union(*(kept_above[task] for task in above if task not in kept)))
-    return kept_above
+    """Return for each task its predecessors among the `kept` ones, directly or through other tasks."""
+    found: list[set[int]] = []
+    for predecessors in tasks.predecessors:
+        direct = {task for task in predecessors if task in kept}
+        found.append(direct.union(*(found[task] for task in predecessors if task not in kept)))
+    return found
 
 
 class Hazard(Enum):
-    """What goes wrong if the two tasks run in the other order, or at once."""
+    """The conflict of two tasks that run in the other order, or at once."""
 
     READ_AFTER_WRITE = "read after write"
     WRITE_AFTER_READ = "write after read"
@@ -524,9 +518,9 @@ class Hazard(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class MissingEdge:
-    """`after` was submitted later than `before`, touches what `before` writes or reads, and does not wait for it.
+    """Two tasks that touch the same elements, of which the later one, `after`, does not wait for `before`.
 
-    `before_argument` and `after_argument` are the indices of the conflicting arguments of `before` and `after`.
+    `before_argument` and `after_argument` are the indices of their conflicting arguments. `cause` is in words.
     """
 
     before: KernelTask
@@ -538,11 +532,10 @@ class MissingEdge:
 
 
 def missing_edges(tasks: TaskList) -> tuple[MissingEdge, ...]:
-    """All missing edges of a graph with arguments, ordered by the later task.
+    """Return the missing edges of a graph, ordered by the later task. Empty for a graph without arguments.
 
-    Of several missing edges between the same two tasks, only the first is returned. Regions are compared exactly,
-    element by element where needed. Bounds alone decide if one region exceeds 2**24 elements, one has gaps, and they
-    are not boxes of one layout.
+    Of several missing edges between two tasks, only the first is returned. Regions that are too large for an exact
+    comparison count as overlapping (`may_overlap`).
     """
     if not tasks.graph.annotated:
         return ()
@@ -551,7 +544,7 @@ def missing_edges(tasks: TaskList) -> tuple[MissingEdge, ...]:
     for uses in _uses_by_buffer(tasks).values():
         earlier = RegionIndex[tuple[KernelTask, GraphArgument]]()
         for after, second, region in uses:
-            for use in earlier.near(region):
+            for use in earlier.find_near(region):
                 before, first = use.owner
                 key = before.ordinal, after.ordinal
                 if before is after or key in edges:
@@ -572,20 +565,23 @@ def missing_edges(tasks: TaskList) -> tuple[MissingEdge, ...]:
 
 
 def ancestors_by_position(graph: TaskGraph) -> tuple[Bits, ...]:
-    """For the task at each position, the positions of the tasks that it waits for, and its own. Edges lead forward."""
+    """Return for each position of a task the positions of the tasks that it waits for, and its own.
+
+    Edges to an earlier position are ignored.
+    """
     position = {task.task_id: task.position for task in graph.tasks.values()}
-    above: list[set[int]] = [set() for _ in position]
+    predecessors: list[set[int]] = [set() for _ in position]
     for edge in graph.edges:
         if edge.predecessor in position and edge.successor in position:
-            above[position[edge.successor]].add(position[edge.predecessor])
-    forward = tuple(
-        tuple(sorted(before for before in waited if before < task)) for task, waited in enumerate(above)
-    )
-    return Dag(predecessors=forward, sizes=(0,) * len(above)).ancestors
+            before, after = position[edge.predecessor], position[edge.successor]
+            if before < after:
+                predecessors[after].add(before)
+    dag = Dag(predecessors=tuple(tuple(sorted(each)) for each in predecessors), sizes=(0,) * len(position))
+    return dag.ancestors
 
 
 def is_waited_for(ancestors: Sequence[Bits], before: KernelTask, after: KernelTask) -> bool:
-    """Return whether the second task waits for the first, directly or not. `ancestors`: by `ancestors_by_position`."""
+    """Return whether `after` waits for `before`, directly or not. `ancestors` are those of `ancestors_by_position`."""
     return bool(ancestors[after.task.position] >> before.task.position & 1)
 
 

@@ -1,12 +1,12 @@
-"""Where a failing build first goes wrong.
+"""Finds what makes a build fail, and where it first goes wrong.
 
-The search puts parts of the failing build into the good one until the least set that fails is known. Then it follows
-that set to a kernel, a task and a tensor. Begin with `investigate`, which leads through all steps.
+The search puts changes of the failing build into the good one until the smallest sets that fail are known. Then it
+follows each set to a kernel, a task and a tensor. Begin with `investigate`, which leads through all steps.
 
-- `failure` says which outputs are wrong, and `reference` what the values should be.
-- `changes` lists what differs between two builds, and `causes` finds which of it makes the failure.
-- `first_divergence` compares dumps, and `attribute` says where the error in a task comes from.
-- `footprints` says which task writes memory that it should not, and `orders` tries other orders of tasks.
-- `endings` treats builds that stall or crash.
-- `experiments` runs the variants, `document` keeps the result, and `localization_text` shows it.
+- `failure` finds the wrong outputs of a run, and `reference` has the expected values of tasks.
+- `changes` lists the changes between two builds, and `causes` finds those that make the failure.
+- `first_divergence` finds the first divergent tasks, and `attribute` the source of a task's error.
+- `footprints` finds tasks that touch undeclared memory, and `orders` tries other orders of tasks.
+- `endings` examines builds that stall or crash.
+- `experiments` runs builds, `document` makes the result, and `localization_text` shows it.
 """

@@ -1,10 +1,8 @@
-"""Which changes between the good build and the failing one make it fail.
+"""Finds the changes between the good build and the failing one that make it fail.
 
-`explain` judges the outputs of the failing run, and runs the good build with some of the changes (`Interventions`).
-`suspected` orders the changes, and joins those that only make sense together, from the task graphs alone.
-`failing_sets` is the search: it runs nothing, yields a set of changes, and is sent whether a build with only these
-fails. It finds the smallest sets that fail by themselves, one after the other. A set is a cause if putting it into the
-good build, or taking it out of the bad one, flips the failure.
+`explain` and `explain_ending` run the good build with some of the changes (`Interventions`). `failing_sets` chooses the
+sets of changes to try, and finds the smallest sets that fail alone. `rank_suspects` says by the task graphs which
+changes come first, and which only make sense together.
 """
 
 from __future__ import annotations
@@ -12,65 +10,27 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from ...runner.build_output.directory import GoldenData, TensorFolder
 from ...runner.build_output.files import BuildOutputError
-from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UserError
 from ...store.vocabulary import Verdict, plural
 from ..graph.differences import uses_only_known_arguments
 from ..graph.tasks import KernelTask, TaskList
 from ..replay.replay import RecordedBuild, ReplayError, RunnableBuild, same_outputs
-from ..replay.toolchain import Toolchain
 from .changes import BuildChanges, Change, ChangedPart, data_changes
-from .experiments import DUMP_BUDGET, MakeBuild, Record, RunInOrder, Steps, Tell
+from .experiments import MakeBuild, Record, RunInOrder, Steps, Tell
 from .failure import OutputJudge, UnwrittenElements, WrongOutputs, find_unwritten, last_writers
-from .reference import ExpectedValues, Reference
-
-
-@dataclass(frozen=True, kw_only=True)
-class Intervention:
-    """One run of the good build with some of the changes; `failure` is what is wrong in its outputs.
-
-    `build` is None where the run did not get to its outputs. `ended` then says how the run ended; None where that is
-    not known.
-    """
-
-    changes: frozenset[Change]
-    build: RecordedBuild | None
-    failure: WrongOutputs
-    ended: Verdict | None = None
-
-    @property
-    def fails(self) -> bool:
-        """Return whether outputs were compared, and are wrong."""
-        return bool(self.failure)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cause:
-    """A smallest set of changes that makes the good build fail.
-
-    `effect` is the share of the failing build's wrong elements that the changes make wrong. `subject` is the build with
-    only these changes, which is the failing build itself where there are no others. None where it does not get to its
-    outputs. `shown` says that a run showed the cause. Otherwise the changes are all that differs, and no run separates
-    them.
-    """
-
-    changes: tuple[Change, ...]
-    effect: float
-    subject: RecordedBuild | None
-    shown: bool
+from .reference import ExpectedValues, LocalizationRequest
 
 
 @dataclass(frozen=True, kw_only=True)
 class FailureExplanation:
-    """Says why a build fails, as far as outputs tell.
+    """The reasons for wrong outputs.
 
-    `causes` are ranked by their effect, and `cleared` are changes that are no causes. `trials` are the builds
-    that were run to find that. `identical` says that all sources are the same in both builds.
+    `causes` are ranked by their effect. `cleared` are changes that are no part of a cause. `trials` are the runs that
+    decided this. `identical` says that all sources are the same in both builds.
     """
 
     judge: OutputJudge
@@ -83,74 +43,223 @@ class FailureExplanation:
 
     @property
     def passes(self) -> bool:
-        """Return whether there is nothing to explain."""
+        """Return whether no output is wrong."""
         return not self.failure
 
 
-Element = TypeVar("Element")
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """A smallest set of changes that makes the good build fail.
 
-SetSearch = Generator[frozenset[Element], bool, tuple[frozenset[Element], ...]]
-"""Such a search yields sets of changes, is sent whether they fail, and returns the sets that it found."""
-
-
-def failing_sets(changes: Sequence[Element]) -> SetSearch[Element]:
-    """Find the sets of changes that make the build fail by themselves and hold no smaller such set.
-
-    `changes` begin with the most suspected, and fail together. After each set that is found, the remaining changes are
-    tested again. If they fail, they contain a further fault. So each set was put alone into the good build, and taken
-    out of the bad one.
+    Attributes:
+        effect: the share of the failing build's wrong elements that these changes make wrong, 0 to 1.
+        subject: the good build with these changes, or the failing build if there are no others. None if the build ends
+            without outputs.
+        shown: whether a run showed the cause. Otherwise no run separates these changes, and there are no others.
     """
-    found: list[frozenset[Element]] = []
-    remaining: list[Element] = list(changes)
-    while remaining:
-        if found and not (yield frozenset(remaining)):
-            break
-        smallest: frozenset[Element] = frozenset((yield from _smallest_set([], [], remaining)))
-        found.append(smallest)
-        remaining = [change for change in remaining if change not in smallest]
-    return tuple(found)
+
+    changes: tuple[Change, ...]
+    effect: float
+    subject: RecordedBuild | None
+    shown: bool
 
 
-def _smallest_set(
-    background: Sequence[Element], added: Sequence[Element], candidates: Sequence[Element]
-) -> Generator[frozenset[Element], bool, list[Element]]:
-    """Return the fewest candidates that fail together with `background`. `added` is its newest part.
+def explain(
+    request: LocalizationRequest, run: JudgedRun, expected: ExpectedValues
+) -> Steps[FailureExplanation | None]:
+    """Find the wrong outputs of a run, and the changes that make them wrong if there is a good build.
 
-    The algorithm is QuickXplain: U. Junker, "Preferred explanations and relaxations for over-constrained problems",
-    AAAI 2004.
+    Returns None if the harness does not report outputs.
+
+    Raises:
+        BuildOutputError: a source, or an expected output, cannot be read.
     """
-    if added and (yield frozenset(background)):
-        return []
-    if len(candidates) == 1:
-        return list(candidates)
-    middle = (len(candidates) + 1) // 2
-    first, second = candidates[:middle], candidates[middle:]
-    from_second = yield from _smallest_set([*background, *first], first, second)
-    from_first = yield from _smallest_set([*background, *from_second], from_second, first)
-    return [*from_first, *from_second]
+    if run.outputs is None:
+        return None
+    failing, judge = run.build, run.judge
+    failure = judge.failure(run.outputs)
+    if not failure:
+        return FailureExplanation(judge=judge, failure=failure)
+    yield from Tell(_describe_failure(failure))
+    good = expected.good
+    unexplained = FailureExplanation(
+        judge=judge, failure=failure, unwritten=find_unwritten(failure, failing, good)
+    )
+    if good is None or request.reference.build is None:
+        return unexplained
+    if data := _data_at_fault(request, judge, failure, good):
+        cause = Cause(changes=data, effect=1.0, subject=failing, shown=True)
+        return replace(unexplained, causes=(cause,))
+    if run.good_may_fail:
+        return unexplained
+    changes = _changes(request, request.reference.build)
+    interventions = OutputInterventions(
+        changes=changes,
+        passes=run.required_passes,
+        schedule=run.schedule,
+        failing=failing,
+        good=good,
+        outputs=run.outputs,
+        failure=failure,
+        judge=judge,
+    )
+    sets = rank_suspects(changes.changes, failing.tasks, good.tasks, _upstream_of_failure(failure, failing))
+    causes = yield from interventions.causes(sets)
+    blamed = {change for cause in causes for change in cause.changes}
+    return replace(
+        unexplained,
+        causes=causes,
+        cleared=tuple(change for change in changes.changes if change not in blamed),
+        trials=tuple(interventions.trials.values()),
+        identical=not changes.source_changes,
+    )
+
+
+def explain_ending(
+    request: LocalizationRequest, reference: RunnableBuild, verdict: Verdict
+) -> Steps[tuple[Cause, ...]]:
+    """Find the changes that make the good build end with `verdict`, as the failing build does.
+
+    Raises:
+        BuildOutputError: a source cannot be read.
+    """
+    changes = _changes(request, reference)
+    interventions = EndingInterventions(changes=changes, verdict=verdict)
+    return (yield from interventions.causes([frozenset({change}) for change in changes.changes]))
+
+
+def _changes(request: LocalizationRequest, reference: RunnableBuild) -> BuildChanges:
+    return BuildChanges.compare(RunnableBuild(path=request.failing, toolchain=request.toolchain), reference)
+
+
+_SAME_FAILURE = 0.5
+"""A build that shows more than this share of a failure fails in the same way."""
+
+
+def _data_at_fault(
+    request: LocalizationRequest, judge: OutputJudge, failure: WrongOutputs, good: RecordedBuild
+) -> tuple[Change, ...]:
+    """Return the frozen data that differ in the good build, if it fails in the same way on the failing build's data."""
+    if request.golden_data is not None or good.outputs is None:
+        return ()
+    data = data_changes(request.failing / "data", good.build / "data")
+    return data if data and failure.share_in(judge.failure(good.outputs)) > _SAME_FAILURE else ()
+
+
+def output_judge(
+    request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues
+) -> OutputJudge:
+    """Return the judge of a run's outputs.
+
+    A good build with other frozen data does not widen the judge's tolerance, because its errors come from these data.
+
+    Raises:
+        BuildOutputError: an expected output cannot be read.
+    """
+    good = expected.good
+    has_other_data = (
+        good is not None
+        and request.golden_data is None
+        and bool(data_changes(request.failing / "data", good.build / "data"))
+    )
+    tolerance = request.tolerance if request.tolerance.rtol or request.tolerance.atol else None
+    return OutputJudge.create(
+        GoldenData.open(failing.data).outputs,
+        request.case_tolerance or tolerance,
+        expected.outputs if expected.runs and not has_other_data else None,
+        default=failing.tolerance,
+    )
+
+
+def _upstream_of_failure(failure: WrongOutputs, failing: RecordedBuild) -> set[int]:
+    """Return the tasks whose results reach a wrong element. Empty if a writer of a wrong element is not known."""
+    writers = last_writers(failing, {name: each.wrong for name, each in failure.outputs.items()})
+    if writers.keys() != failure.outputs.keys() or any(each.unwritten.any() for each in writers.values()):
+        return set()
+    return upstream_tasks(failing.tasks, {ordinal for each in writers.values() for ordinal in each.ordinals})
+
+
+def _describe_failure(failure: WrongOutputs) -> str:
+    outputs = ", ".join(
+        f"{output.name} ({output.elements} of {plural(output.wrong.size, 'element')})"
+        for output in failure.outputs.values()
+    )
+    return f"the case fails in {outputs}"
+
+
+class JudgedRun(Protocol):
+    """A run of the failing build with its outputs."""
+
+    @property
+    def build(self) -> RecordedBuild:
+        """Return the failing build."""
+        ...
+
+    @property
+    def judge(self) -> OutputJudge:
+        """Return the judge of the outputs."""
+        ...
+
+    @property
+    def outputs(self) -> TensorFolder | None:
+        """Return the outputs of the run, or None if the harness does not report them."""
+        ...
+
+    @property
+    def schedule(self) -> str | None:
+        """Return the schedule of the run, or None for the schedule of the toolchain."""
+        ...
+
+    @property
+    def good_may_fail(self) -> bool:
+        """Return whether the good build fails in this order too, or was not shown to pass."""
+        ...
+
+    @property
+    def required_passes(self) -> int:
+        """Return how many passes show that a build does not have the failure."""
+        ...
 
 
 JointChanges = frozenset[Change]
-"""These changes are made together or not at all."""
+"""Changes that only make sense together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervention:
+    """One run of the good build with some of the changes. `failure` are its wrong outputs.
+
+    `build` is None if the run ended without outputs. `ended` is then its verdict, or None if that is not known.
+    """
+
+    changes: frozenset[Change]
+    build: RecordedBuild | None
+    failure: WrongOutputs
+    ended: Verdict | None = None
+
+    @property
+    def fails(self) -> bool:
+        """Return whether some outputs are wrong."""
+        return bool(self.failure)
 
 
 @dataclass(kw_only=True)
 class Interventions:
     """Asks for runs of the good build with some of the changes.
 
-    The runs are under a `schedule` of the stack file; None leaves the schedule that the toolchain has.
+    `schedule` is that of the runs, or None for the schedule of the toolchain. `passes` is the number of passes that
+    show a build without the failure, which may be flaky.
     """
 
     changes: BuildChanges
     schedule: str | None = None
     passes: int = 1
-    """How many times a build has to pass before it counts as one without the failure, which may be flaky."""
     trials: dict[frozenset[Change], Intervention] = field(
         default_factory=dict[frozenset[Change], Intervention]
     )
 
     def causes(self, suspected: Sequence[JointChanges]) -> Steps[tuple[Cause, ...]]:
-        """The smallest sets of changes that make the failure, ranked by their effect.
+        """Find the smallest sets of changes that make the failure, ranked by their effect.
 
         `suspected` are all changes, the most suspected first.
         """
@@ -165,11 +274,11 @@ class Interventions:
         return tuple(sorted(causes, key=lambda cause: -cause.effect))
 
     def _cause(self, changes: frozenset[Change], *, tested_separately: bool) -> Cause:
-        """Return the cause. `tested_separately` says that these changes were also tested without the others."""
+        """Return the cause with these changes. `tested_separately` says that subsets of them were run too."""
         intervention = self.trials.get(changes)
         ordered = tuple(change for change in self.changes.changes if change in changes)
         if intervention is None:
-            # All changes together. That no fewer fail is shown only if every run of fewer changes ended conclusively.
+            # These are all changes. The runs show that all are needed only if each run was conclusive.
             shown = len(ordered) == 1 or (
                 tested_separately and all(map(self._is_conclusive, self.trials.values()))
             )
@@ -211,12 +320,11 @@ class Interventions:
 
     @abstractmethod
     def _effect(self, intervention: Intervention) -> float:
-        """The share of the failure that an intervention shows, 0 to 1."""
+        """Return the share of the failure that an intervention shows, 0 to 1."""
 
     @abstractmethod
     def _failure_in(self, build: RecordedBuild) -> WrongOutputs:
-        """Return what is wrong in the outputs of a run; nothing where they are not known, or say nothing about the
-        changes."""
+        """Return the wrong outputs of a run. Empty if the outputs say nothing about the changes."""
 
     @abstractmethod
     def _is_conclusive(self, intervention: Intervention) -> bool:
@@ -224,14 +332,14 @@ class Interventions:
 
     @abstractmethod
     def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
-        """Return whether it is known without a run that these changes have no effect when added to the others."""
+        """Return whether earlier runs show that these changes have no effect in addition to the others."""
 
 
 @dataclass(kw_only=True)
 class OutputInterventions(Interventions):
-    """Interventions on a failure of the outputs.
+    """Interventions for a build with wrong outputs.
 
-    The `failing` build has put out `outputs`, and `good` is the build without the changes.
+    `failing` is the failing build, with its `outputs`. `good` is the build without the changes.
     """
 
     failing: RecordedBuild
@@ -272,7 +380,7 @@ class OutputInterventions(Interventions):
 
 @dataclass(kw_only=True)
 class EndingInterventions(Interventions):
-    """Interventions on a build that crashes, stalls, or does not compile: it ends with `verdict`."""
+    """Interventions for a build that crashes, stalls or does not compile. `verdict` says how it ends."""
 
     verdict: Verdict
 
@@ -294,7 +402,7 @@ class EndingInterventions(Interventions):
 
 
 def _union(sets: frozenset[JointChanges]) -> frozenset[Change]:
-    return frozenset(change for tied in sets for change in tied)
+    return frozenset(change for joint in sets for change in joint)
 
 
 def _describe_changes(chosen: frozenset[Change]) -> str:
@@ -305,40 +413,47 @@ def _describe_changes(chosen: frozenset[Change]) -> str:
 
 
 def upstream_tasks(tasks: TaskList, ordinals: Iterable[int]) -> set[int]:
-    """The given tasks, and the tasks whose results reach them."""
-    reached: set[int] = set()
-    left = list(ordinals)
-    while left:
-        ordinal = left.pop()
-        if ordinal not in reached:
-            reached.add(ordinal)
-            left += tasks.predecessors[ordinal]
-    return reached
+    """Return the given tasks, and the tasks whose results reach them."""
+    upstream: set[int] = set()
+    todo = list(ordinals)
+    while todo:
+        ordinal = todo.pop()
+        if ordinal not in upstream:
+            upstream.add(ordinal)
+            todo += tasks.predecessors[ordinal]
+    return upstream
 
 
 def rank_suspects(
     changes: Sequence[Change], failing: TaskList, reference: TaskList, reaching: Set[int]
 ) -> tuple[frozenset[Change], ...]:
-    """Return all changes, those first that may be related to the failure. Changes to be made together form a set.
+    """Return all changes in sets that only make sense together, those first that may be related to the failure.
 
-    `reaching` are the tasks of the failing build whose results reach a wrong output; empty where that is not known.
+    `reaching` are the tasks of the failing build whose results reach a wrong output. Empty if these are not known.
     """
     relevant = {name for ordinal in reaching for name in failing.tasks[ordinal].kernels}
-    others = _kernels_called_differently(failing, reference)
-    tied = [
+    called_differently = _kernels_called_differently(failing, reference)
+
+    def needs_orchestration(change: Change) -> bool:
+        return _is_whole_list(change) or (bool(change.kernel) and change.kernel in called_differently)
+
+    candidates = [
         change
         for change in changes
-        if change.part is ChangedPart.ORCHESTRATION or _is_whole_list(change) or change.kernel in others
+        if change.part is ChangedPart.ORCHESTRATION or needs_orchestration(change)
     ]
-    together = any(_is_whole_list(change) or (change.kernel and change.kernel in others) for change in tied)
-    sets = [frozenset(tied)] if together and tied else [frozenset({change}) for change in tied]
-    sets += [frozenset({change}) for change in changes if change not in tied]
+    if any(map(needs_orchestration, candidates)):
+        sets = [frozenset(candidates)]
+    else:
+        sets = [frozenset({change}) for change in candidates]
+    sets += [frozenset({change}) for change in changes if change not in candidates]
 
-    def rank(each: frozenset[Change]) -> int:
-        if any(change.part is ChangedPart.RUNTIME for change in each):
+    def rank(joint: frozenset[Change]) -> int:
+        if any(change.part is ChangedPart.RUNTIME for change in joint):
             return 2
-        kernels = {change.kernel for change in each}
-        return 1 if relevant and "" not in kernels and relevant.isdisjoint(kernels) else 0
+        kernels = {change.kernel for change in joint}
+        is_unrelated = relevant and "" not in kernels and relevant.isdisjoint(kernels)
+        return 1 if is_unrelated else 0
 
     return tuple(sorted(sets, key=rank))
 
@@ -348,9 +463,9 @@ def _is_whole_list(change: Change) -> bool:
 
 
 def _kernels_called_differently(failing: TaskList, reference: TaskList) -> set[str]:
-    """Kernels that the two builds call with other numbers or types of arguments.
+    """Return the kernels that the two builds call with other numbers or types of arguments.
 
-    Their sources fit only one of the two orchestrations.
+    The source of such a kernel fits only one of the two orchestrations.
     """
     failing_calls, reference_calls = _calls(failing), _calls(reference)
     return {
@@ -375,187 +490,44 @@ def _call(task: KernelTask) -> tuple[object, ...]:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocalizationRequest:
-    """Which build fails, and what it is compared with.
+Element = TypeVar("Element")
 
-    Attributes:
-        golden_data: the frozen inputs and outputs; by default those saved in the failing build.
-        tolerance: what values are compared with.
-        case_tolerance: the case's own tolerance, if two builds are compared. A first difference within it may be
-            rounding. None means the harness's default.
-        budget: bytes that a run may dump.
-        attempts: how many times the search is tried while nothing diverges.
-        timeout: seconds that a run may take.
-        by_hand: whether people wrote the sources, and no compiler.
+
+SetSearch = Generator[frozenset[Element], bool, tuple[frozenset[Element], ...]]
+"""A search yields sets of changes, is sent whether a build with only these fails, and returns the sets found."""
+
+
+def failing_sets(changes: Sequence[Element]) -> SetSearch[Element]:
+    """Find the smallest sets of changes that make the build fail alone, one after the other.
+
+    `changes` fail together. The most suspected come first. After each set that is found, all remaining changes are
+    tested. If they fail, they have another fault.
     """
-
-    failing: Path
-    toolchain: Toolchain
-    reference: Reference
-    golden_data: Path | None
-    tolerance: Tolerance
-    case_tolerance: Tolerance | None = None
-    timeout: float
-    output: Path
-    budget: int = DUMP_BUDGET
-    attempts: int = 8
-    by_hand: bool = False
-
-    @property
-    def data(self) -> Path:
-        """Return the folder of the data to run on."""
-        return self.golden_data or self.failing / "data"
+    found: list[frozenset[Element]] = []
+    remaining: list[Element] = list(changes)
+    while remaining:
+        if found and not (yield frozenset(remaining)):
+            break
+        smallest: frozenset[Element] = frozenset((yield from _smallest_set([], [], remaining)))
+        found.append(smallest)
+        remaining = [change for change in remaining if change not in smallest]
+    return tuple(found)
 
 
-_SAME_FAILURE = 0.5
-"""A build that shows more than this share of a failure fails in the same way."""
+def _smallest_set(
+    background: Sequence[Element], added: Sequence[Element], candidates: Sequence[Element]
+) -> Generator[frozenset[Element], bool, list[Element]]:
+    """Return a smallest set of candidates that fails together with `background`. `added` is its newest part.
 
-
-class JudgedRun(Protocol):
-    """A run of the failing build with its outputs."""
-
-    @property
-    def build(self) -> RecordedBuild:
-        """Return the build that was run."""
-        ...
-
-    @property
-    def judge(self) -> OutputJudge:
-        """Return the judge of which outputs are wrong."""
-        ...
-
-    @property
-    def outputs(self) -> TensorFolder | None:
-        """Return what the run put out; None where the harness does not report outputs."""
-        ...
-
-    @property
-    def schedule(self) -> str | None:
-        """Return the schedule of the stack file that the build ran under."""
-        ...
-
-    @property
-    def may_be_of_both(self) -> bool:
-        """Return whether the good build fails in this order too, or was not shown to pass."""
-        ...
-
-    @property
-    def required_passes(self) -> int:
-        """Return how many times a build has to pass before it counts as one without the failure."""
-        ...
-
-
-def explain(
-    request: LocalizationRequest, run: JudgedRun, expected: ExpectedValues
-) -> Steps[FailureExplanation | None]:
-    """Judge the outputs, and find the changes that make the failure where a good build is there to compare with.
-
-    None where the harness does not report what a run puts out.
-
-    Raises:
-        BuildOutputError: a source, or an expected output, cannot be read.
+    The algorithm is QuickXplain: U. Junker, "Preferred explanations and relaxations for over-constrained problems",
+    AAAI 2004.
     """
-    if run.outputs is None:
-        return None
-    failing, judge = run.build, run.judge
-    failure = judge.failure(run.outputs)
-    if not failure:
-        return FailureExplanation(judge=judge, failure=failure)
-    yield from Tell(_describe_failure(failure))
-    good = expected.good
-    uncovered = find_unwritten(failure, failing, good)
-    if good is None or request.reference.build is None:
-        return FailureExplanation(judge=judge, failure=failure, unwritten=uncovered)
-    if data := _data_at_fault(request, judge, failure, good):
-        cause = Cause(changes=data, effect=1.0, subject=failing, shown=True)
-        return FailureExplanation(judge=judge, failure=failure, causes=(cause,), unwritten=uncovered)
-    if run.may_be_of_both:
-        return FailureExplanation(judge=judge, failure=failure, unwritten=uncovered)
-    changes = _changes(request, request.reference.build)
-    interventions = OutputInterventions(
-        changes=changes,
-        passes=run.required_passes,
-        schedule=run.schedule,
-        failing=failing,
-        good=good,
-        outputs=run.outputs,
-        failure=failure,
-        judge=judge,
-    )
-    sets = rank_suspects(changes.changes, failing.tasks, good.tasks, _upstream_of_failure(failure, failing))
-    causes = yield from interventions.causes(sets)
-    blamed = {change for cause in causes for change in cause.changes}
-    return FailureExplanation(
-        judge=judge,
-        failure=failure,
-        causes=causes,
-        cleared=tuple(change for change in changes.changes if change not in blamed),
-        trials=tuple(interventions.trials.values()),
-        unwritten=uncovered,
-        identical=not changes.source_changes,
-    )
-
-
-def explain_ending(
-    request: LocalizationRequest, reference: RunnableBuild, verdict: Verdict
-) -> Steps[tuple[Cause, ...]]:
-    """The changes that make the good build end as the failing one does, with `verdict`, before it gets to its outputs.
-
-    Raises `BuildOutputError` where a source cannot be read.
-    """
-    changes = _changes(request, reference)
-    interventions = EndingInterventions(changes=changes, verdict=verdict)
-    return (yield from interventions.causes([frozenset({change}) for change in changes.changes]))
-
-
-def _changes(request: LocalizationRequest, reference: RunnableBuild) -> BuildChanges:
-    return BuildChanges.compare(RunnableBuild(path=request.failing, toolchain=request.toolchain), reference)
-
-
-def _data_at_fault(
-    request: LocalizationRequest, judge: OutputJudge, failure: WrongOutputs, good: RecordedBuild
-) -> tuple[Change, ...]:
-    """Frozen data that differ in the good build, if that build shows the same failure on the failing build's data."""
-    if request.golden_data is not None or good.outputs is None:
-        return ()
-    data = data_changes(request.failing / "data", good.build / "data")
-    return data if data and failure.share_in(judge.failure(good.outputs)) > _SAME_FAILURE else ()
-
-
-def output_judge(
-    request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues
-) -> OutputJudge:
-    """The judge of which outputs of a run are wrong. Raises `BuildOutputError` where an expected output cannot be read.
-
-    The tolerance is not fitted to a good build with other frozen data: its errors then come from those data.
-    """
-    good = expected.good
-    other_data = (
-        good is not None
-        and request.golden_data is None
-        and bool(data_changes(request.failing / "data", good.build / "data"))
-    )
-    compared = request.tolerance if request.tolerance.rtol or request.tolerance.atol else None
-    return OutputJudge.create(
-        GoldenData.open(failing.data).outputs,
-        request.case_tolerance or compared,
-        expected.outputs if expected.runs and not other_data else None,
-        default=failing.tolerance,
-    )
-
-
-def _upstream_of_failure(failure: WrongOutputs, failing: RecordedBuild) -> set[int]:
-    """The tasks whose results reach a wrong element; none where not all writers are known."""
-    writers = last_writers(failing, {name: each.wrong for name, each in failure.outputs.items()})
-    if writers.keys() != failure.outputs.keys() or any(each.unwritten.any() for each in writers.values()):
-        return set()
-    return upstream_tasks(failing.tasks, {ordinal for each in writers.values() for ordinal in each.ordinals})
-
-
-def _describe_failure(failure: WrongOutputs) -> str:
-    outputs = ", ".join(
-        f"{output.name} ({output.elements} of {plural(output.wrong.size, 'element')})"
-        for output in failure.outputs.values()
-    )
-    return f"the case fails in {outputs}"
+    if added and (yield frozenset(background)):
+        return []
+    if len(candidates) == 1:
+        return list(candidates)
+    middle = (len(candidates) + 1) // 2
+    first, second = candidates[:middle], candidates[middle:]
+    from_second = yield from _smallest_set([*background, *first], first, second)
+    from_first = yield from _smallest_set([*background, *from_second], from_second, first)
+    return [*from_first, *from_second]

@@ -7,9 +7,9 @@ compares their frozen data, because wrong data can make a correct build fail.
 some of these changes.
 
 `apply_reference_allocations` first aligns the allocations of two orchestrations. A compiler that reuses a buffer for a
-second tensor allocates fewer buffers. It then numbers the remaining buffers anew. The new numbers have no effect of
-their own, and cannot be changed one by one. So the failing version gets the allocations of the reference. The lines
-that still differ are those that put a tensor into another buffer.
+second tensor allocates fewer buffers, and numbers the others anew. The new numbers have no effect, and cannot change
+one by one. So the failing version gets the allocations of the reference. The lines that still differ put a tensor into
+another buffer.
 """
 
 from __future__ import annotations
@@ -87,12 +87,14 @@ class Change:
         file: the path of the file in the failing build, or "" if no file differs.
         kernel: the name of the kernel that differs, or "".
         edits: the places at which the source differs.
+        settings: the settings of the toolchain that differ, the reference's after `-`, and the failing ones after `+`.
     """
 
     part: ChangedPart
     file: str = ""
     kernel: str = ""
     edits: tuple[TextChange, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,7 @@ class BuildChanges:
     def compare(cls, failing: RunnableBuild, reference: RunnableBuild) -> BuildChanges:
         """Compare the sources of two builds. Comments and blanks do not count.
 
-        Raises `BuildOutputError` where a source cannot be read.
+        Raises `BuildOutputError` if a source cannot be read.
         """
         directories = [BuildDirectory.open(build.path) for build in (failing, reference)]
         failing_list, reference_list = (directory.kernel_config() for directory in directories)
@@ -115,7 +117,8 @@ class BuildChanges:
         if _list_contents(failing_list) != _list_contents(reference_list):
             changes.append(Change(part=ChangedPart.KERNEL_LIST, file=KERNEL_CONFIG_FILE))
         if _toolchains_differ(failing.toolchain, reference.toolchain):
-            changes.append(Change(part=ChangedPart.RUNTIME))
+            settings = _differing_settings(failing.toolchain, reference.toolchain)
+            changes.append(Change(part=ChangedPart.RUNTIME, settings=settings))
         return cls(failing=failing, reference=reference, changes=tuple(changes))
 
     @property
@@ -126,35 +129,32 @@ class BuildChanges:
     def make(self, chosen: Collection[Change], folder: Path, schedule: str | None) -> RunnableBuild:
         """Make the reference with some of the changes, in the new folder `folder`.
 
-        schedule: the schedule of the stack file under which the build runs; None keeps the schedule of its toolchain.
+        schedule: the schedule of the stack file under which the build runs. None keeps the schedule of its toolchain.
 
-        Raises `BuildOutputError` where a source cannot be read.
+        Raises `BuildOutputError` if a source cannot be read.
         """
         parts = {change.part for change in chosen if not change.kernel}
-        list_from = self.failing if ChangedPart.KERNEL_LIST in parts else self.reference
-        toolchain_from = self.failing if ChangedPart.RUNTIME in parts else self.reference
-        copy = WorkingCopy.create(list_from.path, folder)
-        failing, reference, made = (
+        list_build = self.failing if ChangedPart.KERNEL_LIST in parts else self.reference
+        toolchain = (self.failing if ChangedPart.RUNTIME in parts else self.reference).toolchain
+        WorkingCopy.create(list_build.path, folder)
+        failing, reference, copy = (
             BuildDirectory.open(path) for path in (self.failing.path, self.reference.path, folder)
         )
         # A source that another toolchain has compiled is written again, so that it is newer than its binary.
-        always = list_from is not toolchain_from and _toolchains_differ(
-            list_from.toolchain, toolchain_from.toolchain
-        )
+        always = _toolchains_differ(list_build.toolchain, toolchain)
         names = {change.kernel for change in chosen if change.kernel}
-        for kernel in made.kernel_config().kernels.values():
+        for kernel in copy.kernel_config().kernels.values():
             if not kernel.external:
-                # Where the two lists name different files for a kernel, the text goes to the file of the copied list.
+                # If the two lists name different files for a kernel, the text goes to the file of the copied list.
                 text = _kernel_text(kernel.name, failing, reference, prefer_failing=kernel.name in names)
-                _write(made, kernel.source, text, always=always)
+                _write(copy, kernel.source, text, always=always)
         edits = [
             edit for change in chosen if change.part is ChangedPart.ORCHESTRATION for edit in change.edits
         ]
         text = apply_changes(_orchestration_text(reference), edits)
-        _write(made, made.kernel_config().orchestration.source, text, always=always)
-        toolchain = toolchain_from.toolchain
+        _write(copy, copy.kernel_config().orchestration.source, text, always=always)
         return RunnableBuild(
-            path=copy.path, toolchain=toolchain if schedule is None else toolchain.with_schedule(schedule)
+            path=folder, toolchain=toolchain if schedule is None else toolchain.with_schedule(schedule)
         )
 
 
@@ -173,8 +173,8 @@ def _kernel_text(
 def _orchestration_changes(failing: BuildDirectory, reference: BuildDirectory) -> list[Change]:
     """Return the changes of the orchestration.
 
-    That the failing build allocates fewer buffers is not a change by itself. Only where it puts tensors is one. If
-    nothing else differs, every differing line is a change.
+    Fewer allocations are no change by themselves, but other places of tensors are. If nothing else differs, every
+    differing line is a change.
     """
     file = str(failing.kernel_config().orchestration.source)
     reference_text = _orchestration_text(reference)
@@ -186,16 +186,16 @@ def _orchestration_changes(failing: BuildDirectory, reference: BuildDirectory) -
 
 
 def _kernel_changes(failing: BuildDirectory, reference: BuildDirectory) -> list[Change]:
-    """Return a change for each kernel that both builds have, by name, and whose sources differ."""
+    """Return a change for each kernel of both builds, by name, whose sources differ."""
     changes: list[Change] = []
     for kernel in failing.kernel_config().kernels.values():
         other = reference.kernel_config().kernel_named(kernel.name)
         if other is None or kernel.external or other.external:
             continue
         if edits := text_changes(reference.source(other.source), source_lines(failing.source(kernel.source))):
-            listed = _kernel_list_change(failing, reference, kernel, other)
+            list_change = _kernel_list_change(failing, reference, kernel, other)
             changes.append(
-                listed
+                list_change
                 or Change(part=ChangedPart.KERNEL, file=str(kernel.source), kernel=kernel.name, edits=edits)
             )
     return changes
@@ -204,11 +204,9 @@ def _kernel_changes(failing: BuildDirectory, reference: BuildDirectory) -> list[
 def _kernel_list_change(
     failing: BuildDirectory, reference: BuildDirectory, kernel: Kernel, other: Kernel
 ) -> Change | None:
-    """Return the change that the failing build lists another file for a kernel.
+    """Return the change if the failing build only lists another file for a kernel, which both builds have alike.
 
-    Return None unless both builds have that file with the same contents.
-
-    kernel: the kernel in the failing build. other: the kernel of the same name in the reference.
+    `kernel` is the kernel in the failing build, and `other` the kernel of the same name in the reference.
     """
     listed = {each.source for each in reference.kernel_config().kernels.values()}
     if kernel.source == other.source or kernel.source not in listed:
@@ -255,10 +253,41 @@ def _toolchains_differ(failing: Toolchain, reference: Toolchain) -> bool:
     return settings(failing) != settings(reference)
 
 
+def _differing_settings(failing: Toolchain, reference: Toolchain) -> tuple[str, ...]:
+    """Return the settings in which two toolchains differ, as `-` and `+` lines with a name and a value."""
+    new, old = _settings(failing), _settings(reference)
+    return tuple(
+        f"{sign} {name} {side[name]}"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+        for sign, side in (("-", old), ("+", new))
+        if name in side
+    )
+
+
+def _settings(toolchain: Toolchain) -> Mapping[str, str]:
+    """Return the settings of a toolchain by name: its interpreter, platform, schedule, repositories and variables.
+
+    A repository of a slot counts by its commit. The slot's own folder does not count.
+    """
+    environment = toolchain.environment
+    settings = {
+        "python": str(toolchain.python),
+        "platform": toolchain.platform,
+        "schedule": toolchain.schedule or "none",
+        **{name: str(entry.path) for name, entry in toolchain.stack.repositories.items()},
+        **{name: environment[name] for name in sorted(toolchain.settings & environment.keys())},
+    }
+    if not toolchain.of_slot:
+        return settings
+    inside = {name: text.replace(str(toolchain.slot), "SLOT") for name, text in settings.items()}
+    return {**inside, **{name: commit[:12] for name, commit in toolchain.slot_commits().items()}}
+
+
 def data_changes(failing: Path, reference: Path) -> tuple[Change, ...]:
     """Return a change for each tensor that differs in two folders of frozen data.
 
-    Return no change if the reference has no such folder. Raises `BuildOutputError` where other data cannot be read.
+    Returns no change if the reference has no such folder. Raises `BuildOutputError` if other data cannot be read.
     """
     try:
         reference_data = GoldenData.open(reference)
@@ -375,7 +404,7 @@ def group_changes(changes: Sequence[TextChange]) -> tuple[tuple[TextChange, ...]
     groups: list[_Group] = []
     for change in (part for whole in changes for part in _split_declarations(whole)):
         arguments = _ARGUMENTS.findall(b"".join((*change.old, *change.new_lines)))
-        names = {b"arguments " + (added or submitted) for added, submitted in arguments}
+        names = {b"arguments " + (variable or submitted) for variable, submitted in arguments}
         group = _Group(
             removed_code=_movable_code(change.old) | names,
             added_code=_movable_code(change.new_lines) | names,
@@ -412,15 +441,12 @@ class _Group:
 def _movable_code(lines: tuple[bytes, ...]) -> set[bytes]:
     """Return the statements of the lines, and the values that they declare, to find them again elsewhere."""
     statements = {code for line in lines if (code := _code((line,))) not in (b"", b"{", b"}", b"};")}
-    declared = (_DECLARATION.match(line) for line in lines)
-    return statements | {b"value " + _code((found[2],)) for found in declared if found is not None}
+    declarations = (_DECLARATION.match(line) for line in lines)
+    return statements | {b"value " + _code((match[2],)) for match in declarations if match is not None}
 
 
 def _split_declarations(change: TextChange) -> Iterator[TextChange]:
-    """Yield one change for each line, if each new line declares the name that the old line in its place declared.
-
-    Otherwise yield the change itself.
-    """
+    """Yield one change for each line, if each new line declares the same name as the old one. Else yield the change."""
     pairs = [
         (_DECLARATION.match(old), _DECLARATION.match(new))
         for old, new in zip(change.old, change.new_lines, strict=False)
@@ -467,12 +493,12 @@ def apply_reference_allocations(reference: Orchestration, failing: Orchestration
         tensors = None if other is None else _tensors_of(failing, allocation)
         if other is None or tensors is None:
             continue
-        declared = _missing_declarations(reference, failing, other)
+        declarations = _missing_declarations(reference, failing, other)
         failing_line = _only_line(failing, allocation.statement)
         reference_line = _only_line(reference, other.statement)
-        if declared is None or failing_line is None or reference_line is None:
+        if declarations is None or failing_line is None or reference_line is None:
             continue
-        for before, text in declared:
+        for before, text in declarations:
             added.setdefault(failing_line if before is None else before, []).extend(text)
         _replace_line(lines, failing_line, reference.source.splitlines(keepends=True)[reference_line])
         for line, index in tensors:
@@ -484,7 +510,7 @@ def apply_reference_allocations(reference: Orchestration, failing: Orchestration
 def _larger_batch(
     reference: Orchestration, failing: Orchestration, allocation: Allocation
 ) -> Allocation | None:
-    """Return the reference's batch of the same name, if it has all allocations of this one, and more, each once."""
+    """Return the reference's batch of the same name, if it has all allocations of this one and more, each once."""
     reference_batches, failing_batches = (
         [batch for batch in side.allocations if batch.variable == allocation.variable]
         for side in (reference, failing)
@@ -492,31 +518,32 @@ def _larger_batch(
     if len(reference_batches) != 1 or len(failing_batches) != 1:
         return None
     infos, more = allocation.infos, reference_batches[0].infos
-    once = len(set(infos)) == len(infos) and len(set(more)) == len(more)
-    return reference_batches[0] if once and set(infos) < set(more) else None
+    has_repeats = len(set(infos)) < len(infos) or len(set(more)) < len(more)
+    return reference_batches[0] if not has_repeats and set(infos) < set(more) else None
 
 
 def _tensors_of(failing: Orchestration, allocation: Allocation) -> list[tuple[int, int]] | None:
-    """Return the line and the index of each tensor that is taken from a batch. Return None if some may be missed."""
-    named = [
+    """Return the line and the index of each tensor from a batch. Returns None if a tensor may be overlooked."""
+    tensors = [
         tensor
         for tensor in failing.tensors
         if tensor.origin is Origin.ALLOCATED and tensor.base == allocation.variable
     ]
-    mentioned = re.findall(rf"\b{re.escape(allocation.variable)}\b".encode(), failing.source)
-    found = [(_line_of(failing, tensor), tensor.index) for tensor in named]
-    if len(mentioned) != 1 + len(named):
+    uses = re.findall(rf"\b{re.escape(allocation.variable)}\b".encode(), failing.source)
+    if len(uses) != 1 + len(tensors):
         return None
-    known = [
-        (line, index)
-        for line, index in found
-        if line is not None and index is not None and index < len(allocation.infos)
+    places = [
+        (line, tensor.index)
+        for tensor in tensors
+        if (line := _line_of(failing, tensor)) is not None
+        and tensor.index is not None
+        and tensor.index < len(allocation.infos)
     ]
-    return known if len(known) == len(named) else None
+    return places if len(places) == len(tensors) else None
 
 
 def _line_of(failing: Orchestration, tensor: TensorName) -> int | None:
-    """Return the line that takes a tensor from its batch. Return None if it does more than that."""
+    """Return the line that takes a tensor from its batch. Returns None if it does more than that."""
     line = _only_line(failing, tensor.statement)
     text = b"" if line is None else failing.source.splitlines(keepends=True)[line]
     return line if len(_BATCH_INDEX.findall(text)) == 1 else None
@@ -527,21 +554,21 @@ def _missing_declarations(
 ) -> list[tuple[int | None, list[bytes]]] | None:
     """Return the lines that declare each allocation that `failing` lacks, with the line before which they belong.
 
-    That line is None for the line of the batch. Return None if a declaration is not found.
+    That line is None for the line of the batch. Returns None if a declaration is not found.
     """
     known, infos = {info.name for info in failing.create_infos}, reference.create_infos
     order = [info.name for info in infos]
-    found: list[tuple[int | None, list[bytes]]] = []
+    declarations: list[tuple[int | None, list[bytes]]] = []
     for name in sorted(set(batch.infos) - known, key=lambda name: order.index(name) if name in order else -1):
         if order.count(name) != 1:
             return None
         index = order.index(name)
-        declared = _declaration_lines(reference, infos[index])
-        if declared is None:
+        lines = _declaration_lines(reference, infos[index])
+        if lines is None:
             return None
-        text = reference.source.splitlines(keepends=True)[declared.start : declared.stop]
-        found.append((_line_after(failing, order[index + 1 :], batch), text))
-    return found
+        text = reference.source.splitlines(keepends=True)[lines.start : lines.stop]
+        declarations.append((_line_after(failing, order[index + 1 :], batch), text))
+    return declarations
 
 
 def _line_after(failing: Orchestration, following: Sequence[str], batch: Allocation) -> int | None:
@@ -549,13 +576,13 @@ def _line_after(failing: Orchestration, following: Sequence[str], batch: Allocat
     own: Mapping[str, CreateInfo] = {info.name: info for info in failing.create_infos}
     for name in following:
         if name in own and name in batch.infos:
-            declared = _declaration_lines(failing, own[name])
-            return None if declared is None else declared.start
+            lines = _declaration_lines(failing, own[name])
+            return None if lines is None else lines.start
     return None
 
 
 def _declaration_lines(orchestration: Orchestration, info: CreateInfo) -> range | None:
-    """Return the lines that declare an allocation, from its shape on. Return None if the shape is not found nearby."""
+    """Return the lines that declare an allocation, from its shape on. Returns None if the shape is not nearby."""
     last = _only_line(orchestration, info.statement)
     shapes = _SHAPES.search(orchestration.text(info.statement))
     if last is None or shapes is None:
@@ -568,11 +595,11 @@ def _declaration_lines(orchestration: Orchestration, info: CreateInfo) -> range 
 
 
 def _only_line(orchestration: Orchestration, statement: Span) -> int | None:
-    """Return the line number, from 0, of a statement. Return None if the statement is not alone on one line."""
+    """Return the line number, from 0, of a statement. Returns None if the statement is not alone on one line."""
     before = orchestration.source[: statement.start].rpartition(b"\n")[2]
     after = orchestration.source[statement.end :].partition(b"\n")[0].strip(b" \t\r;")
-    several = "\n" in orchestration.text(statement)
-    if several or before.strip() or (after and not after.startswith(b"//")):
+    is_multiline = "\n" in orchestration.text(statement)
+    if is_multiline or before.strip() or (after and not after.startswith(b"//")):
         return None
     return orchestration.source.count(b"\n", 0, statement.start)
 

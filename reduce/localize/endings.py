@@ -1,9 +1,8 @@
-"""Builds that do not get to their outputs: they crash, stall, or end with an error of the device or the compiler.
+"""Examines builds that end without outputs: they crash, stall, or fail in the device or the compiler.
 
-A machine that is too slow, or short of memory, ends any run. So `confirm_ending` first checks that the failing build
-ends so again, and that the good one does not. `find_crashing_task` finds the first task with which a build crashes, and
-`fault_by_buffers` the tensor by which the address of the crash lies. `examine_stall` runs a stalled build again, and
-`read_stall` reads which tasks the runtime says are stuck, and on which cores.
+`confirm_ending` checks that a failing build ends in the same way again, and that the good build does not.
+`find_crashing_task` finds the first task with which a build crashes, and the tensor next to the address of the crash.
+`examine_stall` runs a stalled build again, and finds its stuck tasks in the runtime's log (`read_stall`).
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ from .experiments import MakeBuild, RunOnce, Steps, Tell
 
 
 class NotConfirmedError(FailedRunError):
-    """It is not known that the way a build ended is due to what differs from the good build."""
+    """The ending of a build cannot be blamed on its differences from the good build."""
 
 
 _MAX_RERUNS = 3
-"""A flaky ending may take this many runs to show itself again."""
+"""The failing build runs at most this many times to confirm its ending. A flaky ending does not show in every run."""
 
 
 def confirm_ending(failing: RunnableBuild, good: RunnableBuild, verdict: Verdict) -> Steps[int]:
-    """Run the failing build until it ends with `verdict` again, and the good one once.
+    """Check that the failing build ends with `verdict` again, and the good build does not.
 
-    This comes before anything in which the two differ is blamed. Return how many runs of the failing build it took.
+    A machine that is too slow, or short of memory, may end any run. Returns the number of runs of the failing build.
 
     Raises:
-        NotConfirmedError: the failing build ends otherwise each time, or the good one ends so too.
+        NotConfirmedError: the failing build never ends with `verdict` again, or the good build does.
         UserError: a build cannot be run.
     """
     yield from Tell(f"it ended with {verdict.value}: running it again, and the good build")
@@ -62,50 +61,60 @@ def confirm_ending(failing: RunnableBuild, good: RunnableBuild, verdict: Verdict
                 f"{', '.join(each.value for each in found)}; nothing is blamed for that: is the machine too busy, or "
                 "--timeout too short?"
             )
-        ran = yield from RunOnce(build=failing, name=f"ending/again-{len(found) + 1}")
-        found.append(ran.classification.verdict)
-    beside = yield from RunOnce(build=good, name="ending/good")
-    if beside.classification.verdict is verdict:
+        run = yield from RunOnce(build=failing, name=f"ending/again-{len(found) + 1}")
+        found.append(run.classification.verdict)
+    control = yield from RunOnce(build=good, name="ending/good")
+    if control.classification.verdict is verdict:
         raise NotConfirmedError(
             f"{good.path}: expected a good build, found that it ends with {verdict.value} as the failing one does: "
-            f"{beside.reason[:200]}; nothing in which they differ is blamed; see {beside.log}",
-            reason=beside.reason,
+            f"{control.reason[:200]}; nothing in which they differ is blamed; see {control.log}",
+            reason=control.reason,
         )
     return len(found)
 
 
 _NULL_PAGE_END = 1 << 16
-"""Addresses below this one belong to a null pointer: no system maps a page there."""
+"""An access below this address is one by a null pointer, because no system maps a page there."""
 _MAX_OFFSET = 1 << 34
-"""An index of 32 bits reaches this many bytes. An address farther away was not computed from the buffer's."""
+"""An index of 32 bits reaches this many bytes. An address farther from a buffer was not computed from it."""
+
+_Extent = tuple[int, int]
+"""The address of a buffer and its size in bytes."""
 
 
-def fault_by_buffers(told: ReportedFault, position: int, orchestration: Orchestration) -> Fault:
-    """Return where the address lies at which the task at `position` crashes."""
-    uses: dict[tuple[int, int], list[ReportedBuffer]] = {}
-    for buffer in told.buffers:
+def fault_by_buffers(fault: ReportedFault, position: int, orchestration: Orchestration) -> Fault:
+    """Return the buffers around the address at which the task at `position` crashes.
+
+    These are the buffers that contain the address. If there are none, they are the task's own buffers within
+    `_MAX_OFFSET`, the nearest first.
+    """
+    uses: dict[_Extent, list[ReportedBuffer]] = {}
+    for buffer in fault.buffers:
         uses.setdefault((buffer.address, buffer.size), []).append(buffer)
-    holding = [place for place in uses if place[0] <= told.address < sum(place)]
-    own = [place for place, users in uses.items() if any(user.task == position for user in users)]
-    near = [place for place in own if _distance(told.address, place) <= _MAX_OFFSET]
-    if told.address < _NULL_PAGE_END:
-        near = []
+
+    def distance(extent: _Extent) -> int:
+        return _distance(fault.address, extent)
+
+    extents = [(start, size) for start, size in uses if start <= fault.address < start + size]
+    if not extents and fault.address >= _NULL_PAGE_END:
+        own = [extent for extent, users in uses.items() if any(user.task == position for user in users)]
+        extents = sorted((extent for extent in own if distance(extent) <= _MAX_OFFSET), key=distance)
     return Fault(
-        address=hex(told.address),
+        address=hex(fault.address),
         buffers=tuple(
             NearBuffer(
-                tensor=_name(uses[place], position, orchestration),
-                size=place[1],
-                offset=told.address - place[0],
-                tasks=tuple(sorted({user.task for user in uses[place]})),
+                tensor=_buffer_name(uses[start, size], position, orchestration),
+                size=size,
+                offset=fault.address - start,
+                tasks=tuple(sorted({user.task for user in uses[start, size]})),
             )
-            for place in holding or sorted(near, key=lambda place: _distance(told.address, place))
+            for start, size in extents
         ),
     )
 
 
 def describe_fault(fault: Fault) -> str:
-    """The address, with the nearest of the buffers."""
+    """Return the address of a fault in words, relative to the nearest buffer."""
     if int(fault.address, 16) < _NULL_PAGE_END:
         return f"address {fault.address}, by a null pointer"
     if not fault.buffers:
@@ -123,57 +132,58 @@ def describe_fault(fault: Fault) -> str:
     return f"an address {beyond} of the {near.size} of {name} (of {tasks}), the nearest of its tensors"
 
 
-def _distance(address: int, place: tuple[int, int]) -> int:
-    """Bytes from a buffer, given as its address and size, to an address outside of it."""
-    start, size = place
+def _distance(address: int, extent: _Extent) -> int:
+    """Return the number of bytes between a buffer and an address outside of it."""
+    start, size = extent
     return start - address if address < start else address - (start + size) + 1
 
 
-def _name(users: list[ReportedBuffer], position: int, orchestration: Orchestration) -> str | None:
+def _buffer_name(users: list[ReportedBuffer], position: int, orchestration: Orchestration) -> str | None:
+    """Return the name of a buffer in the task at `position`, or else in the first task that uses it."""
     user = next((each for each in users if each.task == position), users[0])
     submits = submits_of_kernels(orchestration)
     return tensor_name(orchestration, [submits[user.submit]], user.argument)
 
 
-_MOST_TASKS = 2**16
-"""A build that does not crash with so many of its tasks has a flaky crash, and the search gives up."""
+_MAX_TASKS = 2**16
+"""If a build does not crash with this many tasks, its crash is flaky, and the search gives up."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrashingTask:
-    """The first task with which a build crashes; `runs` of the build were made to find it."""
+    """The first task with which a build crashes. `runs` is the number of runs that found it."""
 
     task: CrashedTask
     runs: int
 
     def describe(self) -> str:
-        """One sentence that says which task crashes."""
+        """Return in words which task crashes."""
         task = self.task
-        named = f" {task.kernel}" if task.kernel else ""
+        kernel = f" {task.kernel}" if task.kernel else ""
+        fault = "" if task.fault is None else f"; it touches {describe_fault(task.fault)}"
         return (
-            f"it crashes once task {task.position}{named} is submitted (line {task.orchestration_line} of the "
-            "orchestration), and not with the tasks before it alone"
-            + ("" if task.fault is None else f"; it touches {describe_fault(task.fault)}")
+            f"it crashes once task {task.position}{kernel} is submitted (line {task.orchestration_line} of the "
+            f"orchestration), and not with the tasks before it alone{fault}"
         )
 
 
 class _InconclusiveRunError(UserError):
-    """A run that neither crashes nor gets to its outputs says nothing about the task that crashes."""
+    """A run neither crashes nor compares its outputs."""
 
 
 def find_crashing_task(failing: RunnableBuild) -> Steps[CrashingTask | None]:
     """Find the first task with which a build crashes.
 
-    The build submits twice as many tasks each time until it crashes. Then the count is bisected, and after that the
-    statements that submit the last task. None where tasks cannot be counted, the build crashes before its first task,
-    or a run is inconclusive.
+    The number of submitted tasks doubles until the build crashes. Then that number is bisected, and afterwards the
+    statements that may submit the last task. Returns None if tasks cannot be counted, if the build crashes before its
+    first task, or if a run is inconclusive.
     """
     try:
         if (yield from _crashes(failing, 0)):
             return None
         passes, crashes, runs = 0, 1, 2
         while not (yield from _crashes(failing, crashes)):
-            if crashes >= _MOST_TASKS:
+            if crashes >= _MAX_TASKS:
                 return None
             passes, crashes, runs = crashes, 2 * crashes, runs + 1
         while crashes - passes > 1:
@@ -210,7 +220,7 @@ def _crashed_task(build: BuildDirectory, submit: Submit, ordinal: int) -> Crashe
 
 
 def _written_tensor(orchestration: Orchestration, submit: Submit) -> str | None:
-    """The tensor that a task writes, where it is the only one."""
+    """Return the tensor that a task writes, or None if it writes several."""
     written = [
         index
         for index, argument in enumerate(submit.tensor_arguments)
@@ -222,19 +232,17 @@ def _written_tensor(orchestration: Orchestration, submit: Submit) -> str | None:
 def _crashes(failing: RunnableBuild, count: int, stop_before: Sequence[Submit] = ()) -> Steps[bool]:
     """Return whether the build crashes with its first `count` tasks.
 
-    If one of the statements `stop_before` submits the last of these tasks, that task is left out.
+    The last of these tasks is not submitted if one of the statements `stop_before` submits it.
     """
-    yield from Tell(
-        f"it crashed: running it with its first {count} tasks"
-        + (f", the last one not of {len(stop_before)} of its statements" if stop_before else "")
-    )
-    name = f"crash/first-{count}" + "".join(f"-{submit.statement.start}" for submit in stop_before[:1])
-    name += f"-{len(stop_before)}" if stop_before else ""
-
-    ran = yield from _run(
+    name, note = f"crash/first-{count}", ""
+    if stop_before:
+        name += f"-{stop_before[0].statement.start}-{len(stop_before)}"
+        note = f", the last one not of {len(stop_before)} of its statements"
+    yield from Tell(f"it crashed: running it with its first {count} tasks{note}")
+    run = yield from _run(
         failing, name, lambda original: keep_first_submits(original, count, stop_before=stop_before)
     )
-    verdict = ran.classification.verdict
+    verdict = run.classification.verdict
     if verdict is not Verdict.CRASH and not verdict.traits.compares_outputs:
         raise _InconclusiveRunError(
             f"expected its first {count} tasks to crash or to end, found {verdict.value}"
@@ -243,20 +251,20 @@ def _crashes(failing: RunnableBuild, count: int, stop_before: Sequence[Submit] =
 
 
 def _fault(failing: RunnableBuild, task: CrashedTask, orchestration: Orchestration) -> Steps[Fault | None]:
-    """The address at which the build crashes with its tasks up to `task`; None where the run does not report it."""
+    """Return where the build crashes with its tasks up to `task`. None if the run does not report an address."""
     yield from Tell("it crashed: running it with a handler that tells the address")
     count = task.position + 1
-    ran = yield from _run(failing, "crash/address", lambda original: insert_fault_report(original, count))
-    told = read_fault(ran.lines()) if ran.classification.verdict is Verdict.CRASH else None
-    return None if told is None else fault_by_buffers(told, task.position, orchestration)
+    run = yield from _run(failing, "crash/address", lambda original: insert_fault_report(original, count))
+    fault = read_fault(run.lines()) if run.classification.verdict is Verdict.CRASH else None
+    return None if fault is None else fault_by_buffers(fault, task.position, orchestration)
 
 
-def _run(failing: RunnableBuild, name: str, edited: Callable[[Orchestration], bytes]) -> Steps[FinishedRun]:
+def _run(failing: RunnableBuild, name: str, edit: Callable[[Orchestration], bytes]) -> Steps[FinishedRun]:
     """Run the build with an edited orchestration."""
 
     def make(folder: Path) -> RunnableBuild:
         copy = WorkingCopy.create(failing.path, folder)
-        copy.write_orchestration(edited(copy.orchestration()))
+        copy.write_orchestration(edit(copy.orchestration()))
         return RunnableBuild(path=copy.path, toolchain=failing.toolchain)
 
     build = yield from MakeBuild(make=make, name=f"{name}/made")
@@ -273,14 +281,15 @@ _SUMMARY = re.compile(
     r"\[STALL [^\]]*\bidle_iterations=(?P<round>\d+)\] SUMMARY completed=(?P<completed>\d+)/(?P<total>\d+)"
 )
 _MAX_STALL_TASKS = 10_000
-"""At most this many open tasks of a diagnosis are kept. A log may be of any length, and memory is not."""
+"""At most this many open tasks of a diagnosis are kept in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenTask:
-    """A task that was not done. `state` is RUNNING, READY or WAIT.
+    """A task that has not ended. `state` is RUNNING, READY or WAIT.
 
-    `kernels` are function ids, and `cores` are the runtime's numbers. `met` of its `dependencies` were met.
+    `kernels` are function ids, and `cores` are the runtime's numbers. `met` is the number of its `dependencies` that
+    have ended.
     """
 
     task_id: int
@@ -293,7 +302,7 @@ class OpenTask:
 
 @dataclass(frozen=True, kw_only=True)
 class StallLog:
-    """The last round of the runtime's diagnosis; `completed` and `total` count tasks, allocations included."""
+    """The last round of the runtime's diagnosis. `completed` and `total` count tasks and allocations."""
 
     completed: int
     total: int
@@ -301,76 +310,76 @@ class StallLog:
 
     @property
     def stuck(self) -> tuple[OpenTask, ...]:
-        """Return the running tasks, the last one dispatched at the end; where none runs, those that wait."""
+        """Return the running tasks, or all open tasks if none runs."""
         return tuple(task for task in self.tasks if task.state == "RUNNING") or self.tasks
 
 
 def read_stall(lines: Iterable[str]) -> StallLog | None:
-    """The stall that the lines report; None where they report none.
+    """Return the last round of the diagnosis in a log, or None if the log has no diagnosis.
 
-    Rounds before the last one are progress reports of a slow run.
+    Earlier rounds are progress reports of a slow run.
     """
-    rounds: dict[int, list[OpenTask]] = {}
-    summary: dict[int, tuple[int, int]] = {}
+    tasks_by_round: dict[int, list[OpenTask]] = {}
+    counts_by_round: dict[int, tuple[int, int]] = {}
     last = None
     for line in lines:
         if (match := _TASK.search(line)) is not None:
             last = int(match["round"])
-            known = rounds.setdefault(last, [])
-            if len(known) < _MAX_STALL_TASKS:
-                known.append(_task(match, line))
+            tasks = tasks_by_round.setdefault(last, [])
+            if len(tasks) < _MAX_STALL_TASKS:
+                tasks.append(_open_task(match, line))
         elif (match := _SUMMARY.search(line)) is not None:
             last = int(match["round"])
-            summary[last] = int(match["completed"]), int(match["total"])
+            counts_by_round[last] = int(match["completed"]), int(match["total"])
     if last is None:
         return None
-    tasks = sorted(rounds.get(last, ()), key=lambda task: task.task_id)
-    completed, total = summary.get(last, (0, len(tasks)))
+    tasks = sorted(tasks_by_round.get(last, ()), key=lambda task: task.task_id)
+    completed, total = counts_by_round.get(last, (0, len(tasks)))
     return StallLog(completed=completed, total=total, tasks=tuple(tasks))
 
 
-def _task(match: re.Match[str], line: str) -> OpenTask:
+def _open_task(match: re.Match[str], line: str) -> OpenTask:
     number = int(match["task"])
-    # Some runtimes print the whole id, others its lower half.
+    # Some runtimes print the whole id, others only its lower half.
     task_id = number if number >> 32 else int(match["ring"]) << 32 | number
-    slots = [int(match[slot]) for slot in ("aic", "aiv0", "aiv1") if match[slot] is not None]
+    kernels = [int(match[slot]) for slot in ("aic", "aiv0", "aiv1") if match[slot] is not None]
     return OpenTask(
         task_id=task_id,
         state=match["state"],
-        kernels=tuple(slot for slot in slots if slot >= 0),
+        kernels=tuple(kernel for kernel in kernels if kernel >= 0),
         cores=tuple(map(int, _CORES.findall(line))),
         met=int(match["met"]),
         dependencies=int(match["dependencies"]),
     )
 
 
-_MOST_LINES = 1_000_000
-"""At most this many lines of a log are read, because a run that hangs may print without end."""
-RUNS_OF_A_STALL = 2
-"""A stalled build runs this many times more. One more run might stall at the same tasks by chance."""
+_MAX_LINES = 1_000_000
+"""At most this many lines of a log are read, because a hanging run may print without end."""
+STALL_RERUNS = 2
+"""A stalled build runs again this many times. A single run might stall at the same tasks by chance."""
 
 
 def examine_stall(failing: RunnableBuild, control: RunnableBuild | None) -> Steps[Stall]:
-    """Run a stalled build again, with no other process of ours at the same time, and then the reference as a control.
+    """Run a stalled build again, and then the reference build as a control, if there is one.
 
-    The reference is run only where it is a build. The stall is believed where every run stops at the same tasks and the
-    reference does not stall. On a machine that is too slow for the runtime's time limit, the reference would stall too.
+    The build itself is blamed if all runs stop at the same tasks and the control does not stall. A machine that is too
+    slow for the runtime's time limit stalls the control too.
 
     Raises:
         UserError: a build cannot be run.
-        BuildOutputError: a part of it cannot be read.
+        BuildOutputError: a part of a build cannot be read.
     """
     runs: list[FinishedRun] = []
-    for number in range(1, RUNS_OF_A_STALL + 1):
-        yield from Tell(f"it stalled: running it again, {number} of {RUNS_OF_A_STALL}")
+    for number in range(1, STALL_RERUNS + 1):
+        yield from Tell(f"it stalled: running it again, {number} of {STALL_RERUNS}")
         runs += [(yield from RunOnce(build=failing, name=f"stall/again-{number}"))]
-    beside: Verdict | None = None
+    control_verdict: Verdict | None = None
     if control is not None:
         yield from Tell("running the reference, which should not stall")
-        beside = (yield from RunOnce(build=control, name="stall/control")).classification.verdict
-    stalled = [ran for ran in runs if ran.classification.verdict is Verdict.STALL]
-    logs = [log for ran in stalled if (log := read_stall(_lines(ran.log))) is not None]
-    believed, reason = _judge_stall(len(stalled), logs, beside)
+        control_verdict = (yield from RunOnce(build=control, name="stall/control")).classification.verdict
+    stalled = [run for run in runs if run.classification.verdict is Verdict.STALL]
+    logs = [log for run in stalled if (log := read_stall(_lines(run.log))) is not None]
+    believed, reason = _judge_stall(len(stalled), logs, control_verdict)
     build = BuildDirectory.open(failing.path)
     last = logs[-1] if logs else None
     return Stall(
@@ -383,32 +392,32 @@ def examine_stall(failing: RunnableBuild, control: RunnableBuild | None) -> Step
 
 
 def _judge_stall(stalled: int, logs: Sequence[StallLog], control: Verdict | None) -> tuple[bool, str]:
-    """Return whether the build itself stalls, and why.
+    """Return whether the build itself is to blame for a stall, and the reason in words.
 
-    `stalled` counts the further runs that stalled, and `logs` is what those reported. `control` is how the reference
-    ended; None where it was not run.
+    `stalled` is the number of repeated runs that stalled, and `logs` are their diagnoses. `control` is the verdict of
+    the reference, or None if it did not run.
     """
     places = {tuple(task.task_id for task in log.stuck) for log in logs}
-    if stalled < RUNS_OF_A_STALL:
-        return False, f"only {stalled} of {RUNS_OF_A_STALL} further runs stalled"
-    if len(logs) < RUNS_OF_A_STALL:
-        return False, f"{RUNS_OF_A_STALL} further runs stalled, but not all say which tasks are stuck"
+    if stalled < STALL_RERUNS:
+        return False, f"only {stalled} of {STALL_RERUNS} further runs stalled"
+    if len(logs) < STALL_RERUNS:
+        return False, f"{STALL_RERUNS} further runs stalled, but not all say which tasks are stuck"
     if len(places) > 1:
         return False, "further runs stalled at other tasks"
     if control is Verdict.STALL:
         return False, "the reference stalls here too: the machine, or the time limit"
     if control is None:
         return False, (
-            f"{RUNS_OF_A_STALL} further runs stopped at the same tasks; no good build was run beside them: the "
+            f"{STALL_RERUNS} further runs stopped at the same tasks; no good build was run beside them: the "
             "machine, or the time limit, may be at fault"
         )
-    good = "passes" if control is Verdict.PASS else f"ends otherwise ({control.value})"
-    return True, f"{RUNS_OF_A_STALL} further runs stopped at the same tasks; the good build {good}"
+    good = "passes" if control is Verdict.PASS else f"ends differently ({control.value})"
+    return True, f"{STALL_RERUNS} further runs stopped at the same tasks; the good build {good}"
 
 
 def _lines(log: Path) -> Iterator[str]:
     with gzip.open(log, "rt", encoding="utf-8", errors="replace") as lines:
-        yield from itertools.islice(lines, _MOST_LINES)
+        yield from itertools.islice(lines, _MAX_LINES)
 
 
 def _stalled_task(task: OpenTask, build: BuildDirectory) -> StalledTask:

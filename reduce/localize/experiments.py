@@ -1,11 +1,11 @@
-"""The experiments that an investigation asks for, and the executor that makes them.
+"""The experiments of a localization, and the executor that makes them.
 
-The steps of an investigation are generators, which run nothing. They yield an experiment, and are sent its result:
+The steps of an investigation are generators that run nothing. They yield an experiment, and are sent its result:
 
     dumped = yield from Dump(failing=build, expected=reference, results={3})
 
-`Executor` is the only place of a localization that runs builds. `ReferenceDump` is what one run of a reference build
-has dumped.
+`Executor` runs builds, and nothing else in a localization does. `ReferenceDump` is the dump of one run of a reference
+build.
 """
 
 from __future__ import annotations
@@ -42,95 +42,90 @@ from ..replay.task_replay import IsolatedTask, LoneResult, PreparedTask, TaskRep
 T = TypeVar("T")
 
 DUMP_BUDGET = 256 << 20
-"""One run dumps this many bytes at most, unless one task has more. Larger dumps would fill the disk and the memory."""
+"""A run dumps at most this many bytes, unless a single task has more. Larger dumps would fill disk and memory."""
 
 
 class Experiment(Generic[T]):
-    """Something to be done whose result is a T. It may fail with a `UserError` or a `BuildOutputError`."""
+    """An experiment whose result is a T. It may fail with a `UserError` or a `BuildOutputError`."""
 
     def __iter__(self) -> Generator[Experiment[Any], Any, T]:
-        """`yield from` an experiment asks for it, and returns its result."""
+        """Ask for the experiment, and return its result. This is for `yield from`."""
         return (yield self)
 
 
 Steps = Generator[Experiment[Any], Any, T]
-"""The steps ask for experiments, and return a T in the end."""
+"""Steps ask for experiments, and return a T."""
 
 
 class Expectation(Protocol):
-    """What some tasks should leave, by their ordinal in the failing build."""
+    """The expected values of some tasks, by ordinals of the failing build.
+
+    All methods raise `IncompleteDumpError` if the dump of a value is incomplete.
+    """
 
     def results_of(self, ordinal: int) -> Mapping[int, TensorView]:
-        """Return what the task should leave, by argument index, as far as it is known.
-
-        Raises `IncompleteDumpError` where it was dumped, but not whole.
-        """
+        """Return the expected results of a task by argument, as far as they are known."""
         ...
 
     def values_of(self, ordinal: int) -> TaskValues:
-        """Return what the task should leave, and what it should read as far as that is compared. Raises as
-        `results_of`."""
+        """Return the expected results of a task, and those expected inputs that are compared."""
         ...
 
     def inputs_of(self, ordinal: int) -> Mapping[int, TensorView] | None:
-        """All tensors that the task should read; None where one of them is not known. Raises as `results_of`."""
+        """Return all expected inputs of a task, or None if one of them is not known."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class DumpPair:
-    """What the tasks of the failing build held in one run, and what they should have held."""
+    """The dump of one run of the failing build, and the expected values of its tasks."""
 
     actual: ArgsDump
     expected: Expectation
 
 
 class DumpSource(Protocol):
-    """A source of what tasks should leave. Where it is a build, it is run for that."""
+    """A source of expected values. A reference build has to run for them."""
 
     def dump(self, *, results: Set[int], whole: Set[int]) -> Expectation:
-        """Return what some tasks should leave, and what the `whole` ones should read."""
+        """Return the expected results of some tasks, and all expected values of the `whole` ones."""
         ...
 
     def dump_everything(self) -> Expectation:
-        """Return what all tasks should read and leave."""
+        """Return all expected values of all tasks."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Experiment[RecordedBuild]):
-    """Copy a build, and run it once for its task graph. It may fail with a `ReplayError`."""
+    """Copy a build, and run it once for its task graph. It may fail with a `ReplayError`. `name` names the folder."""
 
     build: RunnableBuild
     name: str
-    """The name of the folder for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MakeBuild(Experiment[RunnableBuild]):
-    """Make a build directory; nothing is run."""
+    """Make a build directory in a new folder `name`, without a run."""
 
     make: Callable[[Path], RunnableBuild]
-    """Takes a folder that does not exist yet."""
     name: str
-    """The name of the folder for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOnce(Experiment[FinishedRun]):
-    """Copy a build and run it, however that ends."""
+    """Copy a build into the folder `name`, and run it. The run may end in any way."""
 
     build: RunnableBuild
     name: str
-    """The name of the folder for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dump(Experiment[DumpPair]):
-    """Run the failing build, and the reference where that is a build.
+    """Run the failing build, and the reference if it is a build.
 
-    The dump holds what the `results` tasks write, and all arguments of the `whole` ones. Tasks are given by their
-    ordinal in the failing build.
+    The dump has the results of the tasks `results`, and all arguments of the tasks `whole`, by ordinals of the failing
+    build. `schedule` is that of the failing build, or None for the schedule of its toolchain.
     """
 
     failing: RecordedBuild
@@ -138,37 +133,38 @@ class Dump(Experiment[DumpPair]):
     results: Set[int] = frozenset()
     whole: Set[int] = frozenset()
     schedule: str | None = None
-    """The schedule of the stack file for the failing build; None leaves the schedule that its toolchain has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DumpEverything(Experiment[DumpPair]):
-    """Run the failing build and dump all arguments of all tasks, where the reference knows all of them."""
+    """Run the failing build, and dump all arguments of all tasks.
+
+    `known` are the expected values from an earlier run of the reference. If it is None, the reference runs too.
+    """
 
     failing: RecordedBuild
     expected: DumpSource
     known: Expectation | None = None
-    """What an earlier run of the reference has dumped; None: the reference is run too."""
     schedule: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunInOrder(Experiment[tuple[TensorFolder | None, ...]]):
-    """Run a build a few times under a schedule of the stack file, None for none, and dump nothing.
+    """Run a build a few times under a schedule, or None for the schedule of its toolchain.
 
-    The result is what each run put out; None for one that crashed, stalled, ran out of time, or did not report it.
+    With `under_load`, other processes keep the machine busy. The result are the outputs of each run, or None for a run
+    without outputs.
     """
 
     build: RecordedBuild
     schedule: str | None
     runs: int
     under_load: bool = False
-    """Run while other processes keep the machine busy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunAlone(Experiment[tuple[LoneResult, ...]]):
-    """Run some tasks of one build in turn, and no other; the result is what each of them leaves.
+    """Run some tasks of a build one after the other, and no other tasks. The result are the results of each.
 
     It may fail with an `IncompleteDumpError`.
     """
@@ -178,7 +174,7 @@ class RunAlone(Experiment[tuple[LoneResult, ...]]):
 
 @dataclass(frozen=True, kw_only=True)
 class DumpWhole(Experiment[ArgsDump]):
-    """Run a build, and dump all arguments of some of its tasks, by their ordinal."""
+    """Run a build, and dump all arguments of some of its tasks, by ordinal."""
 
     build: RecordedBuild
     tasks: Set[int]
@@ -186,7 +182,7 @@ class DumpWhole(Experiment[ArgsDump]):
 
 @dataclass(frozen=True)
 class Tell(Experiment[None]):
-    """Tell the user what is done next, or why."""
+    """Tell the user what happens next, or why."""
 
     text: str
 
@@ -196,21 +192,24 @@ Experimented = TypeVar("Experimented")
 
 @dataclass(frozen=True, kw_only=True)
 class Executor:
-    """Runs builds on the frozen `data`, and tasks alone, in copies below `folder`, for up to `timeout` seconds each."""
+    """Makes experiments: runs copies of builds below `folder` on the frozen `data`.
+
+    `timeout` limits each run, in seconds.
+    """
 
     data: Path
     folder: Path
     timeout: float
     on_progress: Callable[[str], None]
-    _alone: dict[tuple[IsolatedTask, ...], TaskReplayer] = field(
+    _task_replayers: dict[tuple[IsolatedTask, ...], TaskReplayer] = field(
         default_factory=dict[tuple[IsolatedTask, ...], TaskReplayer]
     )
-    """Copies of builds, by their tasks. All runs of the same tasks share a copy."""
+    """The copies of builds for runs of tasks alone. All runs of the same tasks share a copy."""
 
     def execute(self, steps: Generator[Experiment[Any], Any, Experimented]) -> Experimented:
-        """Return what the steps return, once all that they ask for is done.
+        """Make the experiments that steps ask for, and return the result of the steps.
 
-        Raises what the steps raise: the error of an experiment is raised where it was asked for.
+        The steps receive the error of an experiment, and may raise it.
         """
         try:
             experiment = next(steps)
@@ -294,13 +293,14 @@ class Executor:
 
     def _run_alone(self, asked: RunAlone) -> tuple[LoneResult, ...]:
         tasks = tuple(each.alone for each in asked.tasks)
-        if tasks not in self._alone:
-            place = self.folder / "alone" / f"{len(self._alone) + 1:03}-task-{tasks[-1].task.ordinal}"
-            self._alone[tasks] = TaskReplayer(tasks, folder=place)
-        return self._alone[tasks].run([each.contents for each in asked.tasks])
+        if tasks not in self._task_replayers:
+            name = f"{len(self._task_replayers) + 1:03}-task-{tasks[-1].task.ordinal}"
+            self._task_replayers[tasks] = TaskReplayer(tasks, folder=self.folder / "alone" / name)
+        return self._task_replayers[tasks].run([each.contents for each in asked.tasks])
 
 
 def _outputs(build: RecordedBuild, schedule: str | None) -> TensorFolder | None:
+    """Run a build, and return its outputs, or None if it fails without outputs."""
     try:
         return build.run(schedule=schedule).outputs
     except (ReplayError, BuildOutputError):
@@ -309,7 +309,7 @@ def _outputs(build: RecordedBuild, schedule: str | None) -> TensorFolder | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceDump:
-    """A dump of the reference, read by ordinals of the failing build, whose tasks are `failing`."""
+    """The expected values from a dump of the reference build. `failing` are the tasks of the failing build."""
 
     failing: TaskList
     reference: TaskList
@@ -317,32 +317,30 @@ class ReferenceDump:
     dump: ArgsDump
 
     def results_of(self, ordinal: int) -> Mapping[int, TensorView]:
-        """Return what the counterpart left in the arguments that both tasks write.
-
-        An argument may be declared differently in one of the builds. Raises `IncompleteDumpError` where that was not
-        dumped whole.
-        """
+        """Return the counterpart's results in the arguments that both tasks declare to write."""
         return self._keep_common_outputs(ordinal, results_of(self.dump, self._counterpart_of(ordinal)))
 
     def values_of(self, ordinal: int) -> TaskValues:
-        """Return what the counterpart read and left. Raises as `results_of`."""
+        """Return the counterpart's inputs, and the same results as `results_of`."""
         values = values_of(self.dump, self._counterpart_of(ordinal))
         return replace(values, after=self._keep_common_outputs(ordinal, values.after))
 
     def inputs_of(self, ordinal: int) -> Mapping[int, TensorView]:
-        """Return what the counterpart read. Raises as `results_of`."""
+        """Return the counterpart's inputs."""
         return self.values_of(ordinal).before
 
     def _counterpart_of(self, ordinal: int) -> KernelTask:
         return self.reference.tasks[self.alignment.reference_of[ordinal]]
 
-    def _keep_common_outputs(self, ordinal: int, left: Mapping[int, TensorView]) -> Mapping[int, TensorView]:
-        both = common_outputs(self.failing.tasks[ordinal], self._counterpart_of(ordinal))
-        return {index: view for index, view in left.items() if index in both}
+    def _keep_common_outputs(
+        self, ordinal: int, results: Mapping[int, TensorView]
+    ) -> Mapping[int, TensorView]:
+        common = common_outputs(self.failing.tasks[ordinal], self._counterpart_of(ordinal))
+        return {index: view for index, view in results.items() if index in common}
 
 
 def common_outputs(task: KernelTask, counterpart: KernelTask) -> Set[int]:
-    """The arguments that both tasks are declared to write."""
+    """Return the arguments that both tasks declare to write."""
     return _output_arguments(task) & _output_arguments(counterpart)
 
 

@@ -1,7 +1,8 @@
 """The result of a localization for people: a summary on the terminal, and the task graph as an HTML page.
 
-`print_summary` prints the causes and the wrong outputs first, then the divergent tensors and what is known about other
-tasks. `page` fills one HTML page that needs no network: it draws the tasks in layers, coloured by their error.
+`headline` is the finding in one line. `print_summary` prints the causes and the wrong outputs first, then the divergent
+tensors and what is known about other tasks. `page` fills one HTML page that needs no network: it draws the tasks in
+layers, coloured by their error.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import UTC, datetime
 from importlib import resources
 
 from ...runner.build_output.args_dump import format_task_id
-from ...runner.compare.diff_report import SummaryLines, printable, style
+from ...runner.compare.diff_report import SummaryLines, escape_unprintable, style
 from ...runner.localization import (
     DEFAULT_SCHEDULE,
     BuildChange,
@@ -35,7 +36,7 @@ from ..graph.tasks import TaskList
 
 _MAX_ITEMS = 4
 """The terminal shows at most this many causes, and this many outputs of a failure, so that they fit on a screen."""
-_MOST_LINES = 6
+_MAX_LINES = 6
 """The terminal shows at most this many lines of a cause. The document holds all of them."""
 
 
@@ -101,7 +102,7 @@ def _print_tried(tried: Sequence[OrderTrial], line: SummaryLines) -> None:
         if trial.schedule == DEFAULT_SCHEDULE and trial.passed_runs == trial.runs:
             line(
                 f"and in {plural(trial.runs, 'further run')} as it is, for tasks do not wait for each other: a failure "
-                f"in {trial.least_rate_shown:.0%} of its runs would have shown with 99%",
+                f"in {trial.min_rate_shown:.0%} of its runs would have shown with 99%",
                 "dim",
             )
     for trial in in_order:
@@ -131,8 +132,8 @@ def _print_in_turns(trial: OrderTrial, line: SummaryLines) -> None:
         line(f"{fails}, and the good build in none of {trial.reference_runs}", "dim")
     elif trial.reference_fails:
         line(
-            f"{fails}, and the good build in 1 of {trial.reference_runs}: it has a failure that comes and goes too, so "
-            "that nothing in which they differ is blamed",
+            f"{fails}, and the good build in 1 of {trial.reference_runs}: it is flaky too, so nothing in which "
+            "they differ is blamed",
             "bold yellow",
         )
     else:
@@ -146,15 +147,17 @@ def _print_in_turns(trial: OrderTrial, line: SummaryLines) -> None:
 def _print_cause(number: int, cause: FailureCause, shown: str, line: SummaryLines) -> None:
     line(f"cause {number}, {cause.kind}: {cause.what}", "bold red")
     line(f"  {shown}")
-    # A change without a file, such as that of the runtime, is fully described by the kind.
-    for change in line.first([each for each in cause.changes if each.file], _MAX_ITEMS):
+    # A change without a file and lines is fully described by the kind.
+    for change in line.first([each for each in cause.changes if each.file or each.diff], _MAX_ITEMS):
         moved = "" if change.moved_from is None else f": moved here from line {change.moved_from}"
         line(f"  {_name(change)}{'' if change.line is None else f':{change.line}'}{moved}")
         # Lines that were only moved are the same with both signs.
         moved_lines = dict.fromkeys(f">{text[1:]}" for text in change.diff)
         texts = change.diff if change.moved_from is None else tuple(moved_lines)
-        for text in line.first(texts, _MOST_LINES):
+        for text in line.first(texts, _MAX_LINES):
             line(f"    {text}", "dim")
+        if line.omitted_count(texts, _MAX_LINES):
+            line("    ... more in divergence.json", "dim")
     for text in line.first(cause.differences, _MAX_ITEMS):
         if text != cause.what:
             line(f"  {text}")
@@ -171,6 +174,9 @@ def _cleared_name(change: BuildChange, blamed: Collection[str]) -> str:
 
 
 def _name(change: BuildChange) -> str:
+    if change.part == "runtime":
+        names = ", ".join(dict.fromkeys(text.split()[1] for text in change.diff))
+        return f"the toolchain that runs it ({names or 'in another folder'})"
     return change.file or change.part
 
 
@@ -228,7 +234,7 @@ def graph(
     return {
         "nodes": [
             {
-                "name": printable(task.name),
+                "name": escape_unprintable(task.name),
                 "id": format_task_id(task.task.task_id),
                 "layer": layers[task.ordinal],
                 "state": _state(task.ordinal, firsts, seen, compared, reached),
@@ -258,7 +264,23 @@ def _error(error: float | None) -> float | None:
     return error if error is not None and math.isfinite(error) else None
 
 
-_MOST_GROUPS = 8
+def headline(divergence: Divergence) -> str:
+    """Return the most important finding in one line, or that there is none."""
+    if divergence.causes:
+        cause = divergence.causes[0]
+        more = f"; {plural(len(divergence.causes) - 1, 'more cause')}" if len(divergence.causes) > 1 else ""
+        return f"{'cause' if cause.confirmed else 'candidate'}: {cause.what} ({divergence.run_evidence(cause)}){more}"
+    if divergence.stall is not None:
+        return f"stall: {divergence.stall.reason}"
+    if divergence.crash is not None:
+        return f"crash: {divergence.ended or divergence.crash.kernel}"
+    if divergence.first_divergent:
+        return f"first divergent: {_tensor_name(divergence.first_divergent[0])}"
+    return "the case passes" if divergence.passes else _NO_DIVERGENCE
+
+
+_NO_DIVERGENCE = "no task was seen to leave other values than it should"
+_MAX_GROUPS = 8
 """The terminal shows at most this many groups of first divergences, and this many positions in each."""
 
 
@@ -267,7 +289,7 @@ def print_summary(divergence: Divergence, line: SummaryLines) -> None:
     print_causes(divergence, line)
     _print_first_divergences(divergence, line)
     for below in divergence.downstream:
-        line(f"below: task {below.position} {below.kernel}: {below.task_class}, {below.reason}")
+        line(f"after it: task {below.position} {below.kernel}, {below.task_class}: {below.reason}")
     _print_orders(divergence, line)
     if divergence.generated is not None:
         _print_generated(divergence.generated, line)
@@ -287,7 +309,7 @@ def _print_first_divergences(divergence: Divergence, line: SummaryLines) -> None
         _print_stall(divergence.stall, line)
     elif not divergence.first_divergent:
         if not divergence.passes and not divergence.causes and divergence.crash is None:
-            line("no task was seen to leave other values than it should", "bold yellow")
+            line(_NO_DIVERGENCE, "bold yellow")
         unordered = any(edge.ordered_in_reference is not False for edge in divergence.missing_edges)
         if unordered and not divergence.causes:
             line("candidates, should it fail in some orders only, are the tasks that do not wait:", "yellow")
@@ -295,22 +317,25 @@ def _print_first_divergences(divergence: Divergence, line: SummaryLines) -> None
     for entry in divergence.first_divergent:
         key = entry.cause, entry.kernel, entry.argument, entry.task_class
         alike.setdefault(key, []).append(entry)
-    for group in line.first(list(alike.values()), _MOST_GROUPS):
-        _print_first(group[0], line)
-        if others := group[1:]:
-            tasks = ", ".join(str(entry.position) for entry in line.first(others, _MOST_GROUPS))
-            more = _and_more(line.omitted_count(others, _MOST_GROUPS))
-            line(f"  the same in {plural(len(others), 'more task')} of {group[0].kernel}: {tasks}{more}")
-    if left_out := line.omitted_count(list(alike), _MOST_GROUPS):
+    for group in line.first(list(alike.values()), _MAX_GROUPS):
+        shown = line.first(group, 1)
+        for entry in shown:
+            _print_first(entry, line)
+        if others := group[len(shown) :]:
+            tasks = ", ".join(str(entry.position) for entry in others[:_MAX_GROUPS])
+            more = _and_more(len(others[_MAX_GROUPS:]))
+            number = "task" if len(others) == 1 else "tasks"
+            line(f"  the same in {plural(len(others), 'more task')} of this kernel: {number} {tasks}{more}")
+    if left_out := line.omitted_count(list(alike), _MAX_GROUPS):
         line(f"... and {left_out} more kinds of divergent tensors, see divergence.json")
 
 
 def _print_orders(divergence: Divergence, line: SummaryLines) -> None:
     """Print which tasks do not wait for each other, and the results of trials of other orders."""
     new = [edge for edge in divergence.missing_edges if edge.ordered_in_reference is not False]
-    for edge in line.first(new, _MOST_GROUPS):
+    for edge in line.first(new, _MAX_GROUPS):
         line(f"missing edge: {_edge(edge)}", "bold yellow")
-    if left_out := line.omitted_count(new, _MOST_GROUPS):
+    if left_out := line.omitted_count(new, _MAX_GROUPS):
         line(f"... and {left_out} more missing edges, see divergence.json")
     if divergence.schedule is not None:
         line(
@@ -338,17 +363,13 @@ def _print_other_tasks(divergence: Divergence, line: SummaryLines) -> None:
         (divergence.unvisited, "not looked at, where a further first divergence may be"),
     ):
         if tasks:
-            names = ", ".join(line.first(sorted({task.kernel for task in tasks}), _MOST_GROUPS))
+            names = ", ".join(line.first(sorted({task.kernel for task in tasks}), _MAX_GROUPS))
             line(f"{plural(len(tasks), 'task')} {what}: {names}", "yellow")
 
 
 def _print_first(entry: FirstDivergent, line: SummaryLines) -> None:
     lines = ", ".join(str(number) for number in entry.orchestration_lines) or "?"
-    line(
-        f"first divergent: {entry.tensor or f'argument {entry.argument}'} of task {entry.position} {entry.kernel} "
-        f"({entry.task_id})",
-        "bold red",
-    )
+    line(f"first divergent: {_tensor_name(entry)}", "bold red")
     line(f"  {entry.task_class}: {entry.reason}")
     line(f"  {', '.join(entry.kernel_sources)}, submitted at {entry.orchestration_source}:{lines}")
     if (statistics := entry.statistics) is not None:
@@ -360,13 +381,19 @@ def _print_first(entry: FirstDivergent, line: SummaryLines) -> None:
         line(f"  {entry.pattern.name} ({percent(entry.pattern.confidence)}): {entry.pattern.evidence}")
 
 
+def _tensor_name(entry: FirstDivergent) -> str:
+    """Return the tensor of a task, with the task's position, kernel and id."""
+    tensor = entry.tensor or f"argument {entry.argument}"
+    return f"{tensor} of task {entry.position} {entry.kernel} ({entry.task_id})"
+
+
 def _print_stall(stall: Stall, line: SummaryLines) -> None:
     line(
         f"{'a stall' if stall.believed else 'a stall that is not believed'}: {stall.reason}; "
         f"{stall.completed} of {plural(stall.total, 'task')} done",
         "bold red",
     )
-    for task in stall.tasks if line.whole else stall.tasks[-_MOST_GROUPS:]:
+    for task in stall.tasks if line.whole else stall.tasks[-_MAX_GROUPS:]:
         cores = f" on core {', '.join(map(str, task.cores))}" if task.cores else ""
         lines = ", ".join(map(str, task.orchestration_lines)) or "?"
         line(
@@ -412,10 +439,13 @@ def _reference(reference: ReferenceUsed | None) -> str:
 
 def _print_generated(generated: GeneratedSources, line: SummaryLines) -> None:
     line(generated.verdict)
+    named = generated.verdict.replace(",", " ").split()
     changed = [*generated.differing, *generated.only_failing, *generated.only_reference]
-    if changed:
-        shown = ", ".join(line.first(changed, _MOST_GROUPS))
-        line(f"the compiler made differently: {shown}{_and_more(line.omitted_count(changed, _MOST_GROUPS))}")
+    if others := [file for file in changed if file not in named]:
+        shown = ", ".join(line.first(others, _MAX_GROUPS))
+        too = " too" if len(others) < len(changed) else ""
+        left_out = _and_more(line.omitted_count(others, _MAX_GROUPS))
+        line(f"generated sources that differ{too}: {shown}{left_out}")
     if generated.first_pass is not None:
         line(f"first pass that differs: {generated.first_pass.number:02} {generated.first_pass.name}")
         for text in generated.first_pass.diff.splitlines():

@@ -1,7 +1,7 @@
-"""Under which schedules of the runtime the outputs go wrong: a failure that depends on the order of tasks is a race.
+"""Finds the orders of tasks in which a build fails. A failure that depends on the order is a race.
 
-`OrderTrials` asks for the runs. The first functions say how many runs it takes to separate a build that never fails
-from one that fails as often as another build.
+`OrderTrials` asks for runs under the schedules of the stack file. `is_separated` and `passes_for_rate` say how many
+passes show that a build does not fail.
 """
 
 from __future__ import annotations
@@ -18,103 +18,27 @@ from ...runner.localization import DEFAULT_SCHEDULE, OrderConfirmation, OrderTri
 from ..replay.replay import RecordedBuild, differs
 from .experiments import RunInOrder, Steps, Tell
 
-MAX_CHANCE_OF_LUCK = 0.01
-"""A build that fails as often as the failing one has at most this chance to pass in all of its runs.
-
-If the chance is no larger, passes are not taken for luck.
-"""
-DETECTABLE_RATE = 0.25
-"""A failure in at least this share of the runs has to show.
-
-A passing build whose tasks do not wait for each other is run often enough for that.
-"""
-_ENOUGH_FAILURES = 3
-"""A build that failed in all of this many runs is not run again: a run of the other build tells as much."""
-
-
-def chance_of_passing(*, failed: int, runs: int, passes: int) -> float:
-    """The chance that a build passes `passes` times in a row though it fails as often as another one.
-
-    The other build failed in `failed` of `runs`. The chance is taken over all rates that these runs leave possible,
-    each as likely as any other before them.
-
-    >>> round(chance_of_passing(failed=4, runs=4, passes=4), 4), chance_of_passing(failed=0, runs=0, passes=1)
-    (0.0079, 0.5)
-    """
-    passed = runs - failed
-    return math.prod((passed + turn) / (runs + 1 + turn) for turn in range(1, passes + 1))
-
-
-def passes_needed(*, failed: int, runs: int) -> int:
-    """Return how many times a build has to pass to be separated from one that failed in `failed` of `runs`, at least
-    once.
-
-    >>> passes_needed(failed=4, runs=4), passes_needed(failed=3, runs=6)
-    (4, 12)
-    """
-    return next(
-        passes
-        for passes in itertools.count(1)
-        if chance_of_passing(failed=failed, runs=runs, passes=passes) <= MAX_CHANCE_OF_LUCK
-    )
-
-
-def is_failing_next(*, failed: int, runs: int, passes: int) -> bool:
-    """Return whether the next run is the failing build's, for two builds that run in turns until they are separated.
-
-    The failing build failed in `failed` of `runs`, and the good one was right in all its `passes`. A build that always
-    fails needs few runs.
-
-    >>> [is_failing_next(failed=runs, runs=runs, passes=passes) for runs, passes in ((1, 1), (1, 2), (3, 4))]
-    [False, True, False]
-    """
-    return runs < max(passes, 1) and not failed == runs >= _ENOUGH_FAILURES
-
-
-def is_separated(*, failed: int, runs: int, passes: int) -> bool:
-    """Return whether the good build would have shown a failure if it failed as often as the failing one.
-
-    >>> is_separated(failed=3, runs=3, passes=4), is_separated(failed=3, runs=3, passes=5)
-    (False, True)
-    """
-    return chance_of_passing(failed=failed, runs=runs, passes=passes) <= MAX_CHANCE_OF_LUCK
-
-
-def passes_for_rate(rate: float) -> int:
-    """Return how many times a build has to pass to show that it does not fail in this share of its runs.
-
-    That is the least n for which (1 - rate)^n is at most `MAX_CHANCE_OF_LUCK`.
-
-    >>> passes_for_rate(0.25), passes_for_rate(0.5)
-    (17, 7)
-    """
-    return math.ceil(math.log(MAX_CHANCE_OF_LUCK) / math.log1p(-rate))
-
-
 UNDER_LOAD = "under load"
-_REPEATS = 3
-"""Each order is run this many times at first. Only those that look decisive are run again to confirm them."""
-REPEATS_TO_CONFIRM = 4
-"""This many fresh runs under each of two orders confirm that the order decides.
 
-A failure of chance p, whatever the order, shows k failures under one order and k passes under another with probability
-(p (1 - p))^k. That is at most 4^-k: 0.4 % for 4 runs each.
+
+_REPEATS = 3
+"""A build runs this many times without a schedule and under load."""
+REPEATS_TO_CONFIRM = 4
+"""This many new runs under each of two orders confirm that the order decides.
+
+Suppose a failure has chance p in any order. Then k failures under one order and k passes under the other have chance
+(p (1 - p))^k. That is at most 4^-k, which is 0.4 % for 4 runs each.
 """
 _MAX_RUNS_IN_TURNS = 30
-"""Each build is run at most this often, in turns under one schedule.
-
-After that it cannot be told whether the good build fails too. So many runs settle it for a failing build that fails in
-one run of five.
-"""
+"""The good build has at most this many runs in turns. They separate it from a build that fails in one run of five."""
 _NO_RUNS = {"runs": 0, "failed": 0, "stopped": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class OrderTrials:
-    """Asks for runs of the failing build in many orders on the same data.
+    """Asks for runs of the failing build in different orders, and compares their outputs with the expected ones.
 
-    Its outputs are compared with the reference's. `schedules` are those of the stack file by name, with their
-    variables.
+    `schedules` has the variables of each schedule of the stack file, by name.
     """
 
     failing: RecordedBuild
@@ -124,13 +48,13 @@ class OrderTrials:
     _first: dict[str, OrderTrial] = field(default_factory=dict[str, OrderTrial])
     """The first run under each schedule of the stack file."""
     _outputs: dict[str, TensorFolder] = field(default_factory=dict[str, TensorFolder])
-    """What that run put out."""
+    """The outputs of these runs."""
 
     @classmethod
     def from_build(
         cls, failing: RecordedBuild, expected: TensorFolder | None, tolerance: Tolerance
     ) -> OrderTrials | None:
-        """None where it is not known what a run puts out, or should put out."""
+        """Return the trials of a build, or None if its outputs or the expected ones are not known."""
         if failing.outputs is None or expected is None:
             return None
         schedules = failing.replayer.toolchain.stack.schedules
@@ -141,31 +65,33 @@ class OrderTrials:
             tolerance=tolerance,
         )
 
-    def provoke(self, good: RecordedBuild | None) -> Steps[OrderTrial | None]:
-        """Find the first schedule of the stack file under which the build fails and a good build does not.
+    def find_failing_schedule(self, good: RecordedBuild | None) -> Steps[OrderTrial | None]:
+        """Find the first schedule under which the build fails and the good build, if given, passes.
 
-        There must also be a schedule under which the failing build is right. Under the schedule that is found, a flaky
-        failure can be examined. None where there are no two such schedules.
+        The order only matters if the build passes under another schedule. Returns None if there are no two such
+        schedules.
         """
-        wrong: list[OrderTrial] = []
-        right = False
+        failing: list[OrderTrial] = []
+        has_passed = False
         for name in self.schedules:
             trial = yield from self._first_trial(name)
-            right = right or trial.passed_runs > 0
-            wrong += [trial] if trial.failed else []
-            while right and wrong:
-                found = wrong.pop(0)
+            has_passed = has_passed or trial.passed_runs > 0
+            if trial.failed:
+                failing.append(trial)
+            while has_passed and failing:
+                candidate = failing.pop(0)
                 if good is None:
-                    return found
-                found = yield from self.add_runs_in_turns(good, found)
-                if found.reference_fails is False:
-                    return found
+                    return candidate
+                candidate = yield from self.add_runs_in_turns(good, candidate)
+                if candidate.reference_fails is False:
+                    return candidate
         return None
 
     def compare_without_schedule(self, good: RecordedBuild) -> Steps[OrderTrial]:
-        """Run both builds in turns without a schedule, to see whether the good one fails too.
+        """Run both builds in turns without a schedule, to see whether the good build fails too.
 
-        The runs that recorded their graphs are counted first: the failing build's was wrong, and the good one's right.
+        The result includes the runs that recorded the graphs: a failure of the failing build, and a pass of the good
+        one.
         """
         recorded = OrderTrial(
             schedule=DEFAULT_SCHEDULE, variables={}, runs=1, failed=1, stopped=0, reference_runs=1
@@ -173,25 +99,24 @@ class OrderTrials:
         return (yield from self._run_in_turns(good, recorded))
 
     def try_schedules(self, good: RecordedBuild | None) -> Steps[tuple[OrderTrial, ...]]:
-        """Run the build once under each schedule of the stack file.
+        """Run the build once under each schedule.
 
-        Where it fails, run a good build too, until there is an order in which that is right.
+        If it fails, the good build runs too, until it is known to pass under one such schedule.
         """
         trials: list[OrderTrial] = []
         for name in self.schedules:
             trial = yield from self._first_trial(name)
-            settled = any(earlier.reference_fails is False for earlier in trials)
-            if trial.failed and good is not None and not settled:
+            good_has_passed = any(earlier.reference_fails is False for earlier in trials)
+            if trial.failed and good is not None and not good_has_passed:
                 trial = yield from self.add_runs_in_turns(good, trial)
             trials.append(trial)
         return tuple(trials)
 
     def repeat(self) -> Steps[tuple[OrderTrial, TensorFolder | None]]:
-        """Run a passing build again without a schedule, until it fails or has passed often enough.
+        """Run a passing build with unordered tasks again without a schedule, until it fails.
 
-        This is for a build whose tasks do not wait for each other. Often enough means that a failure rate of
-        `DETECTABLE_RATE` would have shown. Also returns what the failing run put out. A schedule that fixes the order
-        cannot show tasks that run at once.
+        It stops after as many passes as show a failure rate below `DETECTABLE_RATE`. Also returns the outputs of the
+        run that failed. Schedules may not show such a failure, because they fix the order.
         """
         yield from Tell("tasks do not wait for each other: running the failing build again as it is")
         trial = OrderTrial(schedule=DEFAULT_SCHEDULE, variables={}, runs=0, failed=0, stopped=0)
@@ -202,52 +127,45 @@ class OrderTrials:
         return trial, outputs[0] if trial.failed else None
 
     def add_runs_in_turns(self, good: RecordedBuild, trial: OrderTrial) -> Steps[OrderTrial]:
-        """Add fresh runs of both builds to the trial of an order.
+        """Add new runs of both builds, in turns, to the trial of an order in which the failing build failed.
 
-        The order was chosen because the failing build is wrong in it.
+        The earlier runs do not count for the separation of the builds, because they were the reason for the choice of
+        the order.
         """
         fresh = yield from self._run_in_turns(good, trial.model_copy(update=_NO_RUNS))
         return _sum(trial, fresh)
 
-    def _run_in_turns(self, good: RecordedBuild, so_far: OrderTrial) -> Steps[OrderTrial]:
-        """Run both builds further in one order, in turns.
-
-        It ends when the good build fails too. It also ends when the good build would hardly have passed in all of its
-        runs if it failed as often as the failing one.
-        """
-        name = so_far.schedule
+    def _run_in_turns(self, good: RecordedBuild, trial: OrderTrial) -> Steps[OrderTrial]:
+        """Continue a trial by runs of both builds in turns, until the good build fails or the two are separated."""
+        name = trial.schedule
         order = "as they are" if name == DEFAULT_SCHEDULE else f"under schedule {name}"
         yield from Tell(f"running the good build and the failing one in turns {order}")
-        while so_far.reference_runs < _MAX_RUNS_IN_TURNS:
-            if is_failing_next(failed=so_far.failed, runs=so_far.runs, passes=so_far.reference_runs):
-                so_far = _sum(so_far, (yield from self._trial(name, 1)))
+        while trial.reference_runs < _MAX_RUNS_IN_TURNS:
+            if is_failing_next(failed=trial.failed, runs=trial.runs, passes=trial.reference_runs):
+                trial = _sum(trial, (yield from self._trial(name, 1)))
             else:
                 (outputs,) = yield from RunInOrder(build=good, schedule=_schedule_of(name), runs=1)
                 fails = None if outputs is None else self._fails(outputs)
-                so_far = so_far.model_copy(update={"reference_runs": so_far.reference_runs + 1})
+                trial = trial.model_copy(update={"reference_runs": trial.reference_runs + 1})
                 if fails is not False:
-                    return so_far.model_copy(update={"reference_fails": fails})
-            if is_separated(failed=so_far.failed, runs=so_far.runs, passes=so_far.reference_runs):
-                return so_far.model_copy(update={"reference_fails": False})
-        return so_far
+                    return trial.model_copy(update={"reference_fails": fails})
+            if is_separated(failed=trial.failed, runs=trial.runs, passes=trial.reference_runs):
+                return trial.model_copy(update={"reference_fails": False})
+        return trial
 
     def outputs_under(self, schedule: str) -> TensorFolder | None:
-        """Return what the first run under a schedule put out; None where there was no run, or it did not report
-        outputs."""
+        """Return the outputs of the first run under a schedule, or None if there are none."""
         return self._outputs.get(schedule)
 
     def look_for_race(self) -> Steps[Race]:
-        """Return what happened to the failing build under each schedule, and whether the order decides."""
+        """Run the failing build in many orders, and find out whether the order decides."""
         trials = yield from self.try_all()
         confirmation = yield from self.confirm(trials)
         confirmed = confirmation is not None and confirmation.holds
         return Race(confirmed=confirmed, trials=trials, confirmation=confirmation)
 
     def try_all(self) -> Steps[tuple[OrderTrial, ...]]:
-        """Run the build repeatedly with the caller's variables, alone and under load, and then under each schedule.
-
-        Under a schedule of the stack file, the variables of all other schedules are cleared.
-        """
+        """Run the build repeatedly without a schedule, alone and under load, and then under each schedule."""
         yield from Tell("running the failing build as it is")
         trials = [(yield from self._trial(DEFAULT_SCHEDULE, _REPEATS))]
         yield from Tell("running the failing build under load")
@@ -257,27 +175,26 @@ class OrderTrials:
         return tuple(trials)
 
     def confirm(self, trials: tuple[OrderTrial, ...]) -> Steps[OrderConfirmation | None]:
-        """Decide whether the order matters: fresh runs of an order that failed against one that passed.
+        """Run an order that always failed and an order that always passed again, in turns.
 
-        Schedules of the stack file are preferred, because they fix the order. None where no order failed in all its
-        runs, or no order passed in all.
+        A schedule of the stack file is preferred, because it fixes the order. Returns None if there are no two such
+        orders.
         """
         orders = [trial for trial in trials if trial.schedule != UNDER_LOAD]
-        failing = [trial for trial in orders if trial.failed == trial.runs]
-        passing = [trial for trial in orders if trial.passed_runs == trial.runs]
-        if not failing or not passing:
+        # The sort is stable, and puts the runs without a schedule last.
+        orders.sort(key=lambda trial: trial.schedule == DEFAULT_SCHEDULE)
+        failing = next((trial for trial in orders if trial.failed == trial.runs), None)
+        passing = next((trial for trial in orders if trial.passed_runs == trial.runs), None)
+        if failing is None or passing is None:
             return None
-        bad, good = (
-            min(alike, key=lambda trial: trial.schedule == DEFAULT_SCHEDULE) for alike in (failing, passing)
-        )
-        yield from Tell(f"running {bad.schedule} and {good.schedule} in turns")
-        bad, good = bad.model_copy(update=_NO_RUNS), good.model_copy(update=_NO_RUNS)
-        while bad.runs < REPEATS_TO_CONFIRM:
-            bad = _sum(bad, (yield from self._trial(bad.schedule, 1)))
-            good = _sum(good, (yield from self._trial(good.schedule, 1)))
-            if bad.failed < bad.runs or good.passed_runs < good.runs:
+        yield from Tell(f"running {failing.schedule} and {passing.schedule} in turns")
+        failing, passing = failing.model_copy(update=_NO_RUNS), passing.model_copy(update=_NO_RUNS)
+        while failing.runs < REPEATS_TO_CONFIRM:
+            failing = _sum(failing, (yield from self._trial(failing.schedule, 1)))
+            passing = _sum(passing, (yield from self._trial(passing.schedule, 1)))
+            if failing.failed < failing.runs or passing.passed_runs < passing.runs:
                 break
-        return OrderConfirmation(failing=bad, passing=good)
+        return OrderConfirmation(failing=failing, passing=passing)
 
     def _first_trial(self, name: str) -> Steps[OrderTrial]:
         if name not in self._first:
@@ -289,12 +206,11 @@ class OrderTrials:
         return self._judge_trial(name, (yield from self._run(name, runs)))
 
     def _run(self, name: str, runs: int) -> Steps[tuple[TensorFolder | None, ...]]:
-        """Return what runs of the failing build put out."""
-        return (
-            yield from RunInOrder(
-                build=self.failing, schedule=_schedule_of(name), runs=runs, under_load=name == UNDER_LOAD
-            )
+        """Return the outputs of some runs of the failing build."""
+        experiment = RunInOrder(
+            build=self.failing, schedule=_schedule_of(name), runs=runs, under_load=name == UNDER_LOAD
         )
+        return (yield from experiment)
 
     def _judge_trial(self, name: str, outputs: tuple[TensorFolder | None, ...]) -> OrderTrial:
         schedule = _schedule_of(name)
@@ -310,7 +226,7 @@ class OrderTrials:
         )
 
     def _fails(self, outputs: TensorFolder) -> bool | None:
-        """Return whether the outputs are not what they should be; None where they cannot be read."""
+        """Return whether some outputs are wrong, or None if they cannot be read."""
         try:
             return any(
                 name not in outputs.names
@@ -322,7 +238,7 @@ class OrderTrials:
 
 
 def _schedule_of(name: str) -> str | None:
-    """The schedule of the stack file that a trial is named by; None where it asks nothing of the runtime."""
+    """Return the schedule of the stack file in the name of a trial. None for a trial without a schedule."""
     return None if name in (DEFAULT_SCHEDULE, UNDER_LOAD) else name
 
 
@@ -336,3 +252,72 @@ def _sum(first: OrderTrial, second: OrderTrial) -> OrderTrial:
         reference_runs=first.reference_runs + second.reference_runs,
         reference_fails=second.reference_fails,
     )
+
+
+MAX_CHANCE_OF_LUCK = 0.01
+"""Passes show that a build does not fail if luck explains them with at most this chance."""
+
+
+DETECTABLE_RATE = 0.25
+"""A passing build with unordered tasks runs often enough to show a failure in this share of its runs."""
+
+
+_ENOUGH_FAILURES = 3
+"""A build that failed in all of this many runs does not run again. A run of the good build shows as much."""
+
+
+def chance_of_passing(*, failed: int, runs: int, passes: int) -> float:
+    """Return the chance that a build passes `passes` times in a row if it fails at the rate of another build.
+
+    The other build failed in `failed` of `runs`. Its rate is not known: the chance is the mean over the posterior of a
+    uniform prior.
+
+    >>> round(chance_of_passing(failed=4, runs=4, passes=4), 4), chance_of_passing(failed=0, runs=0, passes=1)
+    (0.0079, 0.5)
+    """
+    passed = runs - failed
+    return math.prod((passed + turn) / (runs + 1 + turn) for turn in range(1, passes + 1))
+
+
+def passes_needed(*, failed: int, runs: int) -> int:
+    """Return the number of passes, at least 1, that separate a build from one that failed in `failed` of `runs`.
+
+    >>> passes_needed(failed=4, runs=4), passes_needed(failed=3, runs=6)
+    (4, 12)
+    """
+    return next(
+        passes for passes in itertools.count(1) if is_separated(failed=failed, runs=runs, passes=passes)
+    )
+
+
+def is_failing_next(*, failed: int, runs: int, passes: int) -> bool:
+    """Return whether the failing build has the next run, for two builds that run in turns until they are separated.
+
+    The failing build failed in `failed` of `runs`. The good one passed in all its `passes` runs.
+
+    >>> [is_failing_next(failed=runs, runs=runs, passes=passes) for runs, passes in ((1, 1), (1, 2), (3, 4))]
+    [False, True, False]
+    """
+    return runs < max(passes, 1) and not failed == runs >= _ENOUGH_FAILURES
+
+
+def is_separated(*, failed: int, runs: int, passes: int) -> bool:
+    """Return whether `passes` runs show that a good build does not fail at the failing build's rate.
+
+    The failing build failed in `failed` of `runs`.
+
+    >>> is_separated(failed=3, runs=3, passes=4), is_separated(failed=3, runs=3, passes=5)
+    (False, True)
+    """
+    return chance_of_passing(failed=failed, runs=runs, passes=passes) <= MAX_CHANCE_OF_LUCK
+
+
+def passes_for_rate(rate: float) -> int:
+    """Return the number of passes which show that a build does not fail in this share of its runs.
+
+    It is the least n for which (1 - rate)^n is at most `MAX_CHANCE_OF_LUCK`.
+
+    >>> passes_for_rate(0.25), passes_for_rate(0.5)
+    (17, 7)
+    """
+    return math.ceil(math.log(MAX_CHANCE_OF_LUCK) / math.log1p(-rate))

@@ -1,9 +1,10 @@
-"""What a failing build is compared with, before it is run or read, and after.
+"""Compares a failing build with a reference: another build, another schedule, recorded values or golden outputs.
 
-A `Reference` says what was asked for. Opened against the failing build, it becomes `ExpectedValues`: which of its tasks
-can be compared, and what they should leave. The search and the verdicts know nothing else, whatever the reference is.
-`GoodBuild` and `SameBuild` are run, and become `ReferenceRuns`. `RecordedValues` and `GoldenOutputs` need no run: they
+A `Reference` says what was asked for. Its `open` returns `ExpectedValues`: which tasks of the failing build can be
+compared, and what they should leave. The search and the verdicts see nothing else of a reference.
+`GoodBuild` and `SameBuild` are run, and become `ReferenceRuns`. `RecordedValues` and `GoldenOutputs` need no run. They
 become `KnownValues`, which match tensors by name to the tasks that wrote them last.
+`LocalizationRequest` has the reference and the other inputs of a localization.
 """
 
 from __future__ import annotations
@@ -40,22 +41,19 @@ from ..graph.tasks import (
 from ..replay.replay import RecordedBuild, RunnableBuild, TaskValues, differs
 from ..replay.toolchain import Toolchain
 from .attribute import Attributor, KnownInputsAttributor, TwoBuildAttributor
-from .experiments import Expectation, Record, ReferenceDump, Steps, Tell, common_outputs
+from .experiments import DUMP_BUDGET, Expectation, Record, ReferenceDump, Steps, Tell, common_outputs
 
 NameOf = Callable[[Orchestration, Sequence[Submit], int], str | None]
-"""Such a function takes an orchestration, the submits that may have made a task, and an argument's index.
-
-It returns the name of the tensor.
-"""
+"""Takes an orchestration, the submits that may have made a task, and an argument's index. Returns the tensor's name."""
 
 
 def output_evidence(
     failing: RecordedBuild, reference: RecordedBuild, tolerance: Tolerance
 ) -> dict[int, bool]:
-    """Return whether tasks diverge, by their ordinal in the failing build, as far as outputs tell.
+    """Return whether tasks diverge, by ordinal, as far as the outputs of one run of each build show.
 
-    The outputs are those of one run of each build. A task diverges if part of an output that it wrote last differs. It
-    is clean if all that it writes are such parts, and none differs. Empty where a harness does not report its outputs.
+    A task diverges if it was the last to write a part of an output, and this part differs. A task is clean if all its
+    results are such parts, and none differs. The mapping is empty if a harness does not report its outputs.
     """
     if failing.outputs is None or reference.outputs is None:
         return {}
@@ -78,9 +76,9 @@ def output_evidence(
 
 
 def last_writes(build: RecordedBuild, name_of: NameOf) -> dict[tuple[int, int], tuple[str, Region]]:
-    """Tensor and region of each task's argument that no later task writes into.
+    """Return name and region of each tensor that no later task writes into, by ordinal and argument index.
 
-    Only arguments are included for which `name_of` gives the tensor.
+    Tensors without a name by `name_of` are left out.
     """
     writes: dict[tuple[int, int], tuple[str, Region]] = {}
     named = defaultdict[int, RegionIndex[tuple[int, int]]](RegionIndex)
@@ -90,7 +88,7 @@ def last_writes(build: RecordedBuild, name_of: NameOf) -> dict[tuple[int, int], 
             region, buffer = argument.region, argument.tensor_id
             if not argument.type.may_write or region is None or buffer is None:
                 continue
-            overwritten = named[buffer].overlapping(region)
+            overwritten = named[buffer].find_overlapping(region)
             named[buffer].drop(overwritten)
             for old in overwritten:
                 del writes[old.owner]
@@ -109,7 +107,7 @@ def _output(outputs: TensorFolder, name: str, region: Region) -> TensorView | No
 
 
 def buffer_part(whole: TensorView, region: Region) -> TensorView | None:
-    """A region of the buffer that the tensor fills from its beginning; None where the tensor is smaller."""
+    """Return a region of the buffer that the tensor fills from its start. None if the region is empty or outside."""
     values = np.ravel(whole.contiguous())
     bounds = region.bounds
     if (
@@ -132,8 +130,7 @@ def buffer_part(whole: TensorView, region: Region) -> TensorView | None:
 class ReferenceRuns:
     """Two builds whose graphs were recorded, and which of their tasks correspond.
 
-    Tasks are compared by the arguments that both are declared to write. Where there are no such arguments, the tasks
-    that read their results are compared.
+    Tasks are compared by the arguments that both declare to write. Without such arguments, their readers are compared.
     """
 
     failing: RecordedBuild
@@ -141,7 +138,7 @@ class ReferenceRuns:
     alignment: Alignment
     compared: tuple[int, ...]
     dag: Dag
-    """The dependencies of both builds: the failing one may lack some that it needs."""
+    """The dependencies of both builds. The failing build may miss some that it needs."""
     complete: bool = True
     not_compared: tuple[str, ...] = ()
 
@@ -150,7 +147,7 @@ class ReferenceRuns:
         """Align the two builds.
 
         Raises:
-            UserError: they have no task in common.
+            UserError: the builds have no task in common.
         """
         alignment = align(failing.tasks, reference.tasks)
         if not alignment.reference_of:
@@ -172,23 +169,23 @@ class ReferenceRuns:
 
     @property
     def all_bytes(self) -> int:
-        """Return the bytes of a dump of everything, in the build in which that is more."""
+        """Return the bytes of a dump of everything, in the build that has more."""
         return max(self.failing.tasks.all_bytes, self.reference.tasks.all_bytes)
 
     @property
     def outputs(self) -> TensorFolder | None:
-        """Return what the run that recorded the reference's graph put out."""
+        """Return the outputs of the run that recorded the reference's graph."""
         return self.reference.outputs
 
     @property
     def good(self) -> RecordedBuild | None:
-        """Return the reference, where it is another build."""
+        """Return the reference, or None if it is the failing build itself."""
         same = self.failing.build.resolve() == self.reference.build.resolve()
         return None if same else self.reference
 
     @property
     def runs(self) -> int:
-        """Return the runs of the reference so far."""
+        """Return the number of runs of the reference so far."""
         return self.reference.replayer.runs
 
     @property
@@ -202,13 +199,13 @@ class ReferenceRuns:
         return tuple(self.reference.tasks.tasks[ordinal] for ordinal in self.alignment.only_reference)
 
     def with_failing_build(self, failing: RecordedBuild) -> ReferenceRuns:
-        """The same runs, compared with another failing build. Raises as `of`."""
+        """Compare the same reference with another failing build. Raises as `align`."""
         return ReferenceRuns.align(failing, self.reference)
 
     def orders(self, before: int, after: int) -> bool | None:
-        """Return whether the reference has the second task wait for the first.
+        """Return whether the second task waits for the first in the reference.
 
-        None where it cannot tell: it is the same build, or one of the two tasks has no counterpart.
+        None if the reference is the same build, or one of the two tasks has no counterpart.
         """
         if self.good is None:
             return None
@@ -217,27 +214,28 @@ class ReferenceRuns:
 
     @cached_property
     def _unordered_pairs(self) -> Set[tuple[int | None, int | None]]:
-        """Return pairs of the reference's ordinals that touch the same elements and do not wait for each other."""
+        """Return pairs of the reference's tasks, by ordinal, that touch the same elements in no fixed order."""
         return {(edge.before.ordinal, edge.after.ordinal) for edge in self.reference.missing_edges}
 
     def known_divergent(self, tolerance: Tolerance) -> Mapping[int, bool]:
-        """Return what the outputs of the runs that recorded the graphs tell."""
+        """Return what the outputs of the runs that recorded the graphs show."""
         return output_evidence(self.failing, self.reference, tolerance)
 
     def counterpart_of(self, ordinal: int) -> KernelTask:
-        """The task of the reference that corresponds."""
+        """Return the reference's task that corresponds to a task."""
         return self.reference.tasks.tasks[self.alignment.reference_of[ordinal]]
 
     def dump(self, *, results: Set[int], whole: Set[int]) -> ReferenceDump:
         """Run the reference with markers at the counterparts. Raises as `RecordedBuild.dump`."""
-        of = self.alignment.reference_of
+        reference_of = self.alignment.reference_of
         dump = self.reference.dump(
-            results={of[ordinal] for ordinal in results}, whole={of[ordinal] for ordinal in whole}
+            results={reference_of[ordinal] for ordinal in results},
+            whole={reference_of[ordinal] for ordinal in whole},
         )
         return self._read(dump)
 
     def dump_everything(self) -> ReferenceDump:
-        """Run the reference and dump all of it. Raises as `RecordedBuild.dump_everything`."""
+        """Run the reference, and dump all of it. Raises as `RecordedBuild.dump_everything`."""
         return self._read(self.reference.dump_everything())
 
     def _read(self, dump: ArgsDump) -> ReferenceDump:
@@ -246,7 +244,7 @@ class ReferenceRuns:
         )
 
     def attributor(self, tolerance: Tolerance) -> TwoBuildAttributor:
-        """Find where errors come from, by the kernels of both builds."""
+        """Return what finds where errors come from, by the kernels of both builds."""
         return TwoBuildAttributor(
             failing=self.failing,
             reference=self.reference,
@@ -255,13 +253,13 @@ class ReferenceRuns:
         )
 
     def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
-        """Always empty: what a task before a first divergent one left was seen."""
+        """Return nothing: the values of every predecessor of a first divergent task were compared."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _BuildReference:
-    """What both references that are builds have in common: a build directory, and the toolchain that runs it."""
+    """A reference that is a build directory, with the toolchain that runs it."""
 
     path: Path
     toolchain: Toolchain
@@ -285,9 +283,9 @@ class _BuildReference:
 
 @dataclass(frozen=True, kw_only=True)
 class GoodBuild(_BuildReference):
-    """A good build of the same case, the parent commit's for instance.
+    """A good build of the same case, such as the parent commit's.
 
-    It is run by a toolchain of its own: where the runtime is at fault, it needs the runtime of its commit.
+    It has its own toolchain, because the runtime may be at fault.
     """
 
     def summarize(self, platform: str) -> ReferenceUsed:
@@ -300,7 +298,7 @@ class GoodBuild(_BuildReference):
 
 @dataclass(frozen=True, kw_only=True)
 class SameBuild(_BuildReference):
-    """The failing build itself, which its toolchain runs under `schedule`, a name in the stack file."""
+    """The failing build itself, under another schedule. `schedule` is its name in the stack file."""
 
     schedule: str
 
@@ -322,9 +320,9 @@ _Writes = Mapping[tuple[int, int], tuple[str, Region]]
 
 @dataclass(frozen=True, kw_only=True)
 class MatchedValues:
-    """What tasks should leave, by ordinal and argument index, as far as it is known.
+    """The known results of tasks, by ordinal and argument index.
 
-    `not_compared` names the recorded tensors that say nothing about the tasks, with the reason.
+    `not_compared` names the recorded tensors that match no task, with the reason.
     """
 
     expected: Mapping[int, Mapping[int, TensorView]]
@@ -332,27 +330,27 @@ class MatchedValues:
 
 
 def match_values(failing: RecordedBuild, recorded: TensorFolder | None) -> MatchedValues:
-    """Match known tensors with the tasks that wrote them last.
-
-    The tensors are the golden outputs of the build's data, and the `recorded` ones by their names in the orchestration.
+    """Match golden outputs, and `recorded` tensors by their names in the orchestration, with their last writers.
 
     Raises:
         BuildOutputError: a file is no tensor.
-        UserError: there are recorded tensors, and none of them says anything about the build.
+        UserError: no recorded tensor matches a task.
     """
     golden = GoldenData.open(failing.data).outputs
     expected: dict[int, dict[int, TensorView]] = {}
-    for (ordinal, index), part in _parts(golden, last_writes(failing, entry_tensor)):
+    for (ordinal, index), part in _matching_parts(golden, last_writes(failing, entry_tensor)):
         expected.setdefault(ordinal, {})[index] = part
     if recorded is None:
         return MatchedValues(expected=expected, not_compared=())
     writes = last_writes(failing, tensor_name)
-    why = {name: _mismatch_reason(failing, name, recorded.tensor(name), writes) for name in recorded.names}
-    not_compared = tuple(f"{name}: {text}" for name, text in why.items() if text)
-    usable = {key: place for key, place in writes.items() if why.get(place[0]) == ""}
-    for (ordinal, index), part in _parts(recorded, usable):
+    reasons = {
+        name: _mismatch_reason(failing, name, recorded.tensor(name), writes) for name in recorded.names
+    }
+    not_compared = tuple(f"{name}: {text}" for name, text in reasons.items() if text)
+    usable = {key: place for key, place in writes.items() if reasons.get(place[0]) == ""}
+    for (ordinal, index), part in _matching_parts(recorded, usable):
         expected.setdefault(ordinal, {})[index] = part
-    if all(why.values()):
+    if all(reasons.values()):
         raise UserError(
             f"--reference-data {recorded.folder.root}: expected <tensor>.pt by the names of the orchestration, "
             f"found {'; '.join(not_compared)[:400] or 'none'}"
@@ -360,7 +358,7 @@ def match_values(failing: RecordedBuild, recorded: TensorFolder | None) -> Match
     return MatchedValues(expected=expected, not_compared=not_compared)
 
 
-def _parts(values: TensorFolder, writes: _Writes) -> Iterator[tuple[tuple[int, int], TensorView]]:
+def _matching_parts(values: TensorFolder, writes: _Writes) -> Iterator[tuple[tuple[int, int], TensorView]]:
     for key, (name, region) in writes.items():
         part = buffer_part(values.tensor(name), region) if name in values.names else None
         if part is not None:
@@ -368,11 +366,11 @@ def _parts(values: TensorFolder, writes: _Writes) -> Iterator[tuple[tuple[int, i
 
 
 def _mismatch_reason(failing: RecordedBuild, name: str, value: TensorView, writes: _Writes) -> str:
-    """Return why a recorded tensor says nothing about the tensor of that name; empty if it does say something."""
-    places = {key: region for key, (other, region) in writes.items() if other == name}
+    """Return why a recorded tensor cannot be compared with the build's tensor of that name. Empty if it can be."""
+    regions = {key: region for key, (other, region) in writes.items() if other == name}
     arguments = [
         argument
-        for ordinal, index in places
+        for ordinal, index in regions
         for argument in failing.tasks.tasks[ordinal].task.arguments
         if argument.index == index
     ]
@@ -384,23 +382,23 @@ def _mismatch_reason(failing: RecordedBuild, name: str, value: TensorView, write
     sizes = failing.tasks.graph.tensors.get(buffers.pop())
     if sizes is not None and sizes.buffer_numel not in (None, value.numel):
         return f"{value.numel} elements, where the build's tensor has {sizes.buffer_numel}"
-    types = {region.dtype for region in places.values()} - {None, value.dtype}
+    types = {region.dtype for region in regions.values()} - {None, value.dtype}
     unlike = [dtype for dtype in types if dtype and not (dtype.is_floating and value.dtype.is_floating)]
     return f"{value.dtype.value}, where the build's tensor is {unlike[0].value}" if unlike else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownValues:
-    """What tasks should leave, by ordinal and argument index, as far as it is known.
+    """The known results of tasks, by ordinal and argument index.
 
-    Only what no later task overwrites is known: a value says what a tensor holds in the end.
+    A value says what a tensor holds in the end, so only results that no later task overwrites are known.
     """
 
     failing: RecordedBuild
     expected: Mapping[int, Mapping[int, TensorView]]
     recorded: TensorFolder | None
     not_compared: tuple[str, ...]
-    """Recorded tensors with which nothing can be compared, and why."""
+    """The recorded tensors that match no task, and why."""
     compared: tuple[int, ...]
     dag: Dag
     complete: bool = False
@@ -411,7 +409,7 @@ class KnownValues:
 
     @classmethod
     def from_build(cls, failing: RecordedBuild, recorded: TensorFolder | None) -> KnownValues:
-        """The golden outputs of the build's data, and `recorded` tensors by their names in the orchestration.
+        """Match the golden outputs, and the `recorded` tensors if there are any, with the tasks of a build.
 
         Raises:
             BuildOutputError: a file is no tensor.
@@ -444,18 +442,18 @@ class KnownValues:
         return GoldenData.open(self.failing.data).outputs
 
     def with_failing_build(self, failing: RecordedBuild) -> KnownValues:
-        """The same values, as results of another failing build. Raises as `of`."""
+        """Return the same values, as results of another failing build. Raises as `from_build`."""
         return KnownValues.from_build(failing, self.recorded)
 
     def orders(self, before: int, after: int) -> None:
-        """None: there is no other build that could order tasks."""
+        """Return None, because no other build orders tasks."""
 
     def known_divergent(self, tolerance: Tolerance) -> Mapping[int, bool]:
-        """Always empty: the tasks that wrote the outputs are dumped like the others."""
+        """Return nothing: the tasks that wrote the outputs are dumped like the others."""
         return {}
 
     def counterpart_of(self, ordinal: int) -> None:
-        """None: there is no other build."""
+        """Return None, because there is no other build."""
 
     def dump(self, *, results: Set[int], whole: Set[int]) -> KnownValues:
         """These values, which are known without a run."""
@@ -470,15 +468,15 @@ class KnownValues:
         return self.expected[ordinal]
 
     def values_of(self, ordinal: int) -> TaskValues:
-        """Return what a task should leave; what it should read is not compared."""
+        """Return what a task should leave. Its inputs are not compared."""
         return TaskValues(before={}, after=self.expected[ordinal], scalars={})
 
     def attributor(self, tolerance: Tolerance) -> KnownInputsAttributor:
-        """Find where errors come from, by the failing build's kernels, where their right inputs are known."""
+        """Return what finds where errors come from, by runs of the failing build's kernels on known inputs."""
         return KnownInputsAttributor(failing=self.failing, tolerance=tolerance)
 
     def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
-        """Tasks before the given ones, back to those all of whose results are known to be right."""
+        """Return the tasks before the given ones, back to those all of whose results are known."""
         predecessors = self.failing.tasks.predecessors
         reached: set[int] = set()
         left = [above for ordinal in ordinals for above in predecessors[ordinal]]
@@ -499,7 +497,7 @@ class KnownValues:
         )
 
     def inputs_of(self, ordinal: int) -> Mapping[int, TensorView] | None:
-        """All tensors that a task should read; None where one of them is not known."""
+        """Return all tensors that a task should read. None if one of them is not known."""
         task = self.failing.tasks.tasks[ordinal]
         inputs: dict[int, TensorView] = {}
         for argument in task.task.arguments:
@@ -525,10 +523,10 @@ class KnownValues:
         if region is None or len(writers) > 1:
             return None
         if writers:
-            # One earlier task writes exactly this part, so what it left is what the task reads.
+            # The task reads what its only writer left, if the writer is earlier and writes exactly this part.
             other, written = writers[0]
-            same = other.ordinal < task.ordinal and written.region == region
-            return self.expected.get(other.ordinal, {}).get(written.index) if same else None
+            is_read = other.ordinal < task.ordinal and written.region == region
+            return self.expected.get(other.ordinal, {}).get(written.index) if is_read else None
         inputs = GoldenData.open(self.failing.data).inputs
         orchestration = self.failing.orchestration
         name = entry_tensor(orchestration, find_submits(orchestration, task), argument.index)
@@ -536,16 +534,16 @@ class KnownValues:
 
 
 class Reference(Protocol):
-    """What the failing build is compared with, as it was asked for."""
+    """A request to compare the failing build with something."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Return folders that belong to the reference: nothing is written there."""
+        """Return the folders of the reference. Nothing is written there."""
         ...
 
     @property
     def build(self) -> RunnableBuild | None:
-        """Return the build that the reference runs; None where values are known without a run."""
+        """Return the build that the reference runs. None if its values are known without a run."""
         ...
 
     def summarize(self, platform: str) -> ReferenceUsed:
@@ -557,49 +555,79 @@ class Reference(Protocol):
 
         Raises:
             UserError: the reference cannot be run, or nothing can be compared with it.
-            BuildOutputError: a part of it cannot be read.
+            BuildOutputError: a part of the reference cannot be read.
         """
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class LocalizationRequest:
+    """The inputs of a localization.
+
+    Attributes:
+        golden_data: the folder of the frozen inputs and outputs, or None for the failing build's own.
+        tolerance: within which tensors count as equal.
+        case_tolerance: the case's own tolerance, if two builds are compared. None is the harness's default.
+        budget: the bytes that a run may dump.
+        attempts: how often to search for a divergence that does not show in every run.
+        timeout: the limit of a run, in seconds.
+        by_hand: whether people wrote the sources, and no compiler.
+    """
+
+    failing: Path
+    toolchain: Toolchain
+    reference: Reference
+    golden_data: Path | None
+    tolerance: Tolerance
+    case_tolerance: Tolerance | None = None
+    timeout: float
+    output: Path
+    budget: int = DUMP_BUDGET
+    attempts: int = 8
+    by_hand: bool = False
+
+    @property
+    def data(self) -> Path:
+        """Return the folder of the data to run on."""
+        return self.golden_data or self.failing / "data"
+
+
 class ExpectedValues(Protocol):
-    """What the tasks of a failing build should leave, as far as the reference tells."""
+    """The right results of a failing build's tasks, as far as the reference has them."""
 
     @property
     def compared(self) -> tuple[int, ...]:
-        """Ordinals, ascending, of the failing build's tasks that can be compared."""
+        """Return the ordinals, ascending, of the failing build's tasks that can be compared."""
         ...
 
     @property
     def dag(self) -> Dag:
-        """Return the graph in which these tasks are searched: node `i` is the task `compared[i]`."""
+        """Return the graph of these tasks. Node `i` is the task `compared[i]`."""
         ...
 
     @property
     def complete(self) -> bool:
-        """Return whether everything that these tasks read and leave is known to the last bit. Any difference counts
-        then."""
+        """Return whether all inputs and results of these tasks are known exactly. Then any difference counts."""
         ...
 
     @property
     def all_bytes(self) -> int:
-        """Return the bytes of a dump of everything, in the build in which that is more."""
+        """Return the bytes of a dump of everything, in the build that has more."""
         ...
 
     @property
     def outputs(self) -> TensorFolder | None:
-        """Return what a run should put out; None where that is not known."""
+        """Return the right outputs of a run, or None if they are not known."""
         ...
 
     @property
     def good(self) -> RecordedBuild | None:
-        """Return the recorded run of a good build; None where the reference is only values, or the failing build
-        itself."""
+        """Return the good build. None if the reference is the failing build itself, or values only."""
         ...
 
     @property
     def runs(self) -> int:
-        """Return the runs of the reference so far."""
+        """Return the number of runs of the reference so far."""
         ...
 
     @property
@@ -614,42 +642,39 @@ class ExpectedValues(Protocol):
 
     @property
     def not_compared(self) -> tuple[str, ...]:
-        """Return values that say nothing about the failing build, and why."""
+        """Return the recorded tensors that match no task, and why."""
         ...
 
     def with_failing_build(self, failing: RecordedBuild) -> ExpectedValues:
-        """Return what another failing build should leave, by what is known already."""
+        """Return the expected values of another failing build, by the same reference."""
         ...
 
     def orders(self, before: int, after: int) -> bool | None:
-        """Return whether the reference has the second task wait for the first; None where it cannot tell."""
+        """Return whether the second task waits for the first in the reference. None if that is not known."""
         ...
 
     def known_divergent(self, tolerance: Tolerance) -> Mapping[int, bool]:
-        """Tasks, by ordinal, that are known to diverge, or not to, before anything was dumped."""
+        """Return whether tasks diverge, by ordinal, as far as that is known before a dump."""
         ...
 
     def counterpart_of(self, ordinal: int) -> KernelTask | None:
-        """The same task in the reference; None where no reference is run."""
+        """Return the same task in the reference. None if no reference is run."""
         ...
 
     def dump(self, *, results: Set[int], whole: Set[int]) -> Expectation:
-        """Return what some tasks should leave, and what the `whole` ones should read.
-
-        Where the reference is a build, it is run for that.
-        """
+        """Return what some tasks should leave, and what those in `whole` should read. Runs a reference build."""
         ...
 
     def dump_everything(self) -> Expectation:
-        """Return what all tasks should read and leave; only where the values are `complete`."""
+        """Return what all tasks should read and leave. Only for `complete` values."""
         ...
 
     def attributor(self, tolerance: Tolerance) -> Attributor:
-        """Find where errors come from."""
+        """Return what finds where errors come from."""
         ...
 
     def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
-        """Tasks before some divergent ones about which not all is known: the error may be theirs."""
+        """Return tasks before divergent ones that may have made the error, because not all their results are known."""
         ...
 
 
@@ -658,7 +683,7 @@ _MATCH_NOTICE = "matching the values that are known with the tasks"
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedValues:
-    """Recorded tensors, `<tensor>.pt` in `folder` by their names in the orchestration; the golden outputs count too."""
+    """The golden outputs, and `<tensor>.pt` files in `folder`, by the tensors' names in the orchestration."""
 
     folder: Path
     build: None = None
@@ -673,14 +698,14 @@ class RecordedValues:
         return ReferenceUsed(kind="recorded values", path=str(self.folder), platform=platform)
 
     def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
-        """Match the tensors with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
+        """Match the tensors with the failing build's tasks, without a run. Raises as `KnownValues.from_build`."""
         yield from Tell(_MATCH_NOTICE)
         return KnownValues.from_build(failing, TensorFolder.open(self.folder))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenOutputs:
-    """The golden outputs of the data that the failing build is run on, which lie in `folder`."""
+    """The golden outputs in `folder`, which belong to the data that the failing build runs on."""
 
     folder: Path
     build: None = None
@@ -691,6 +716,6 @@ class GoldenOutputs:
         return ReferenceUsed(kind="golden data", path=str(self.folder), platform=platform)
 
     def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
-        """Match the outputs with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
+        """Match the outputs with the failing build's tasks, without a run. Raises as `KnownValues.from_build`."""
         yield from Tell(_MATCH_NOTICE)
         return KnownValues.from_build(failing, None)

@@ -50,8 +50,8 @@ from ...runner.stack import fill
 from ...runner.tensor import DType, Storage, TensorView, decode
 from ...runner.verdict.classify import Classification, Classifier, read_harness_outcome
 from ...runner.verdict.rules import Ending, VerdictRule
-from ...runner.verdict.symptoms import Family, family_of_exception
-from ...store.durable_files import create_folder
+from ...runner.verdict.symptoms import Family, exception_family
+from ...store.durable_files import create_folder, entries_below, remove_tree
 from ...store.vocabulary import Verdict
 from ..graph.submits import ArgumentNames, insert_dump_markers
 from ..graph.tasks import KernelTask, MissingEdge, TaskList, missing_edges
@@ -67,7 +67,7 @@ class TaskValues:
     scalars: Mapping[int, int | float | bool | None]
 
     def to_dtypes(self, dtypes: Mapping[int, DType]) -> TaskValues:
-        """The same values, with the arguments in `dtypes` converted to these types. Rounds to nearest even."""
+        """Return the same values, with the arguments in `dtypes` in these types. Rounds to nearest even."""
         before, after = (
             {index: to_dtype(view, dtypes.get(index, view.dtype)) for index, view in views.items()}
             for views in (self.before, self.after)
@@ -76,20 +76,20 @@ class TaskValues:
 
 
 class IncompleteDumpError(Exception):
-    """Something that was to be dumped is missing, cut short or overwritten."""
+    """A part of a requested dump is missing, cut short or overwritten."""
 
 
 def results_of(dump: ArgsDump, task: KernelTask) -> dict[int, TensorView]:
-    """The tensors that a task left, by argument index.
+    """Return the tensors that a task left, by argument index.
 
     Raises:
-        IncompleteDumpError: not all of it was dumped whole.
+        IncompleteDumpError: a tensor was not dumped completely.
     """
     return _values(dump, task, DumpStage.AFTER_COMPLETION)
 
 
 def values_of(dump: ArgsDump, task: KernelTask) -> TaskValues:
-    """All tensors and scalars of a task.
+    """Return all tensors and scalars of a task.
 
     Raises:
         IncompleteDumpError: a tensor was not dumped completely.
@@ -138,7 +138,10 @@ def _same_bits(first: TensorView, second: TensorView) -> bool:
 
 
 def differs(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> bool:
-    """Return whether an element is not close, or the tensors cannot be compared. Types are compared by value."""
+    """Return whether an element is not close, or the tensors cannot be compared.
+
+    Tensors of different floating types are compared by their values.
+    """
     try:
         return measure(*promote_tensors(actual, expected), tolerance).over > 0
     except IncomparableError:
@@ -151,7 +154,7 @@ SIGN_ONLY_DISTANCE = math.ulp(0.0)
 
 
 def distance(actual: TensorView, expected: TensorView, *, signed_zeros: bool = False) -> float:
-    """Relative L2 error ||actual - expected|| / ||expected||. It is infinite where NaN or Inf differ in place or value.
+    """Return the relative L2 error ||actual - expected|| / ||expected||. Infinite if NaN or Inf differ anywhere.
 
     With `signed_zeros`, tensors that differ only in the sign of zeros have the distance `SIGN_ONLY_DISTANCE`. Otherwise
     they have the distance 0.
@@ -169,8 +172,7 @@ def distance(actual: TensorView, expected: TensorView, *, signed_zeros: bool = F
 
 
 def promote_tensors(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorView]:
-    """The two tensors in a common type. Different floating types become float32, or float64 where one is float64. All
-    other pairs are returned unchanged."""
+    """Return the tensors in a common type, if their floating types differ: float64 if one has it, else float32."""
     if actual.dtype is expected.dtype or not (actual.dtype.is_floating and expected.dtype.is_floating):
         return actual, expected
     wide = DType.FLOAT64 if DType.FLOAT64 in (actual.dtype, expected.dtype) else DType.FLOAT32
@@ -183,7 +185,7 @@ def _cast(view: TensorView, dtype: DType) -> TensorView:
 
 
 def to_dtype(view: TensorView, dtype: DType) -> TensorView:
-    """The tensor with its elements converted to another type. Return the tensor itself if it has that type."""
+    """Return the tensor with its elements converted to another type."""
     import torch
 
     if view.dtype is dtype:
@@ -199,8 +201,7 @@ _IGNORED_FOLDERS = ("data", "dfx_outputs", "passes_dump", "report")
 
 @dataclass(frozen=True)
 class WorkingCopy:
-    """A copy of a build directory that may be edited. Binaries keep their times, so only edited sources are compiled
-    again."""
+    """A copy of a build directory to edit. Binaries keep their times, so only edited sources are compiled again."""
 
     path: Path
 
@@ -223,23 +224,22 @@ class WorkingCopy:
         return cls(path)
 
     def build(self) -> BuildDirectory:
-        """The parts of the copy."""
+        """Return the parts of the copy."""
         return BuildDirectory.open(self.path)
 
     def orchestration(self) -> Orchestration:
-        """The orchestration of the copy, with all edits so far."""
+        """Return the orchestration of the copy, with all edits so far."""
         return self.build().orchestration()
 
     def write_orchestration(self, source: bytes) -> None:
-        """Replace the orchestration's source. An equal source is not written, so that it is not compiled again."""
+        """Replace the orchestration's source. An equal source is not written: it would be compiled again."""
         build = self.build()
         file = build.folder.locate(build.kernel_config().orchestration.source)
         if file.read_bytes() != source:
             file.write_bytes(source)
 
     def write_signature(self, directions: Sequence[Direction]) -> None:
-        """Replace the directions of the orchestration's tensors in the kernel list. Lists from before July 2026 have
-        none, and their runtime needs none.
+        """Replace the directions of the orchestration's tensors in the kernel list. Lists before July 2026 have none.
 
         Raises:
             MalformedFileError: the list gives them in a way that is not understood.
@@ -256,8 +256,7 @@ class WorkingCopy:
             ) from error
 
     def keep_kernels(self, names: Set[str]) -> None:
-        """Keep only the entries of the kernels `names` in the kernel list, and remove the files of all others. Kernels
-        without files are not compiled.
+        """Keep only the kernels `names` in the kernel list, and remove the files of the others.
 
         Raises:
             MalformedFileError: the list is not a plain list of entries.
@@ -283,11 +282,11 @@ class WorkingCopy:
 
     def discard(self) -> None:
         """Remove the whole copy, if there is one."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
 
     def clear_records(self) -> None:
         """Remove the records of an earlier run."""
-        shutil.rmtree(self.path / "dfx_outputs", ignore_errors=True)
+        remove_tree(self.path / "dfx_outputs")
 
 
 def _may_be_copied(path: Path) -> bool:
@@ -311,9 +310,10 @@ class CompiledObjects:
     folder: Path
 
     def put_into(self, copy: WorkingCopy, toolchain: Toolchain) -> Stamps:
-        """Put objects beside the sources of a build that is about to run. Does so only if each of its sources was
-        compiled before and not all objects are there. Return the time at which
-        each object was written, for `keep`.
+        """Put objects beside the sources of a build, and return when each was last written, for `keep`.
+
+        It does so only if objects of all sources are kept here, and an object of the build is missing or older than its
+        source.
 
         Raises:
             BuildOutputError: the build's parts cannot be read.
@@ -330,7 +330,7 @@ class CompiledObjects:
         for source, key in _keys(copy, toolchain):
             kept_folder = self.folder / key
             written = [path for path, stamp in _stamps([source]).items() if before.get(path) != stamp]
-            # An object older than its source was compiled from an earlier text: the run could not compile this one.
+            # An object that is older than its source is from an earlier text. The run failed to compile this text.
             if written and not _is_stale(source) and not kept_folder.exists():
                 with create_folder(kept_folder) as partial:
                     partial.mkdir()
@@ -339,10 +339,9 @@ class CompiledObjects:
 
 
 def _keys(copy: WorkingCopy, toolchain: Toolchain) -> Iterator[tuple[Path, str]]:
-    """Each source of a build, with a key of all that its object depends on.
+    """Yield each source of a build, with a key of all that its object depends on.
 
-    Yield nothing if a source lies outside of the build or includes another source, because the key would be
-    incomplete.
+    Yields nothing if a source lies outside of the build or includes another source: the key would be incomplete.
     """
     build = copy.build()
     config = build.kernel_config()
@@ -357,23 +356,21 @@ def _keys(copy: WorkingCopy, toolchain: Toolchain) -> Iterator[tuple[Path, str]]
         map(_INCLUDES_A_SOURCE.search, texts.values())
     ):
         return
-    common = _digest(_setting(toolchain, config), *_other_files(copy.path, set(sources.values())))
+    settings = repr((toolchain.compile_settings, sorted(config.runtime.items()))).encode()
+    common = _digest(settings, *_other_files(copy.path, set(sources.values())))
     for relative, source in sources.items():
         named = f"{common} {relative} {kinds.get(relative)}"
         yield source, _digest(named.encode(), texts[relative])
 
 
-def _setting(toolchain: Toolchain, config: KernelConfig) -> bytes:
-    """All that is known from outside about the compiler and its options."""
-    return repr((toolchain.compile_settings, sorted(config.runtime.items()))).encode()
-
-
 def _other_files(build: Path, sources: set[Path]) -> Iterator[bytes]:
-    """The other files of a build, which sources may include."""
-    for file in sorted(path for path in build.rglob("*") if path.is_symlink() or path.is_file()):
+    """Yield the names and contents of the other files of a build, which sources may include."""
+    for file in sorted(path for path in entries_below(build) if path.is_symlink() or path.is_file()):
         relative = file.relative_to(build)
-        listed = file.resolve() in sources or file.suffix in COMPILED or relative == Path(KERNEL_CONFIG_FILE)
-        if not listed and relative.parts[0] not in _RUN_FOLDERS:
+        has_own_key = (
+            file.resolve() in sources or file.suffix in COMPILED or relative == Path(KERNEL_CONFIG_FILE)
+        )
+        if not has_own_key and relative.parts[0] not in _RUN_FOLDERS:
             yield str(relative).encode()
             yield os.path.realpath(file).encode() if file.is_symlink() else file.read_bytes()
 
@@ -431,19 +428,19 @@ OUTPUTS = "outputs"
 
 
 class FailedRunError(UserError):
-    """A run did not get to where it can be used. `reason` is the line that decided how it ended."""
+    """A run cannot be used. `reason` is the line that decided how the run ended."""
 
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
         kind, _, text = reason.partition(": ")
-        self.lacks_module = family_of_exception(kind, text) is Family.IMPORT
+        self.lacks_module = exception_family(kind, text) is Family.IMPORT
         """Whether the interpreter did not find a module."""
 
 
 class ReplayError(FailedRunError):
     """A run did not get to a comparison of its outputs.
 
-    `verdict` says how it ended. `found` says it in words, without the paths of files that are deleted later.
+    `verdict` says how the run ended. `found` says so in words, without the paths of files that are deleted later.
     """
 
     def __init__(self, message: str, verdict: Verdict, *, found: str, reason: str = "") -> None:
@@ -489,7 +486,7 @@ class FinishedRun:
         return self.folder / "run.log.gz"
 
     def lines(self) -> Iterator[str]:
-        """The lines that the run printed."""
+        """Yield the lines that the run printed."""
         with gzip.open(self.log, "rt", encoding="utf-8", errors="replace") as log:
             yield from (line.rstrip("\n") for line in log)
 
@@ -501,8 +498,7 @@ class FinishedRun:
 
     @property
     def reason(self) -> str:
-        """Return the line that decided the verdict. A traceback has its error at the end, so the last printed line is
-        taken then."""
+        """Return the line that decided the verdict, or the last line if a traceback did: its error stands there."""
         decided = next((line.text for line in self.classification.evidence if line.stream != "ending"), "")
         if decided and not decided.startswith("Traceback"):
             return decided
@@ -539,10 +535,10 @@ class Replayer:
         `dep_gen` asks for the task graph. `schedule` names a schedule of the stack file, for this run alone.
 
         Raises:
-            ReplayError: it crashed, stalled, ran into `timeout` (seconds), or could not be compiled.
-            BuildOutputError: what it recorded cannot be read.
+            ReplayError: the run crashed, stalled, ran into `timeout` (seconds), or could not be compiled.
+            BuildOutputError: what the run recorded cannot be read.
         """
-        ran = self.classify(
+        run = self.classify(
             arguments,
             data=data,
             dump_level=dump_level,
@@ -550,15 +546,15 @@ class Replayer:
             schedule=schedule,
             save_outputs=True,
         )
-        if not ran.classification.verdict.traits.compares_outputs:
-            found = _describe_ending(ran)
+        if not run.classification.verdict.traits.compares_outputs:
+            found = _describe_ending(run)
             raise ReplayError(
-                f"{self.copy.path}: expected its outputs compared, found {found}; see {ran.log}",
-                ran.classification.verdict,
+                f"{self.copy.path}: expected its outputs compared, found {found}; see {run.log}",
+                run.classification.verdict,
                 found=found,
-                reason=ran.reason,
+                reason=run.reason,
             )
-        replay = self._open(ran, dump_level=dump_level, dep_gen=dep_gen)
+        replay = self._open(run, dump_level=dump_level, dep_gen=dep_gen)
         self.dumped_bytes += replay.dumped_bytes
         return replay
 
@@ -602,7 +598,7 @@ class Replayer:
                 cwd=Path(fill(stack.case.cwd, values)),
                 environment=toolchain.environment,
                 timeout=self.timeout,
-                tells_its_end=_stall_detector(stack.verdicts),
+                announces_end=_stall_detector(stack.verdicts),
             ),
             start=toolchain.start,
             log=folder / "run.log.gz",
@@ -638,37 +634,35 @@ class Replayer:
             finished = execute(
                 command,
                 log=log,
-                on_line=lambda stream, line: classifier.feed(
-                    "stdout" if stream == "stdout" else "stderr", line
-                ),
+                on_line=classifier.feed,
                 start=start,
             )
         if self.objects is not None and compiled is not None:
             self.objects.keep(self.copy, self.toolchain, compiled)
         return finished
 
-    def keep_records(self, ran: FinishedRun) -> None:
+    def keep_records(self, run: FinishedRun) -> None:
         """Move the records out of the copy. The next run would overwrite them while they are mapped."""
         records = self.copy.path / "dfx_outputs"
         if records.is_dir() and not records.is_symlink():
-            shutil.move(records, ran.folder / "dfx_outputs")
+            shutil.move(records, run.folder / "dfx_outputs")
 
-    def _open(self, ran: FinishedRun, *, dump_level: int, dep_gen: bool) -> Replay:
-        self.keep_records(ran)
-        kept = WorkingCopy(ran.folder)
+    def _open(self, run: FinishedRun, *, dump_level: int, dep_gen: bool) -> Replay:
+        self.keep_records(run)
+        kept = WorkingCopy(run.folder)
         return Replay(
-            classification=ran.classification,
+            classification=run.classification,
             dump=kept.build().args_dump() if dump_level else None,
             graph=kept.build().task_graph() if dep_gen else None,
-            outputs=ran.outputs,
-            tolerance=read_tolerance(ran.folder / OUTPUTS),
-            seconds=ran.seconds,
-            log=ran.log,
+            outputs=run.outputs,
+            tolerance=read_tolerance(run.folder / OUTPUTS),
+            seconds=run.seconds,
+            log=run.log,
         )
 
 
 def _stall_detector(rules: Sequence[VerdictRule]) -> Callable[[str], bool]:
-    """Return a function that says whether a line tells that the runtime gave up.
+    """Return a function that says whether the runtime gave up with this line.
 
     A kernel that never returns can keep the process alive after that.
     """
@@ -680,25 +674,20 @@ def _stall_detector(rules: Sequence[VerdictRule]) -> Callable[[str], bool]:
     return lambda line: any(pattern.search(line) for pattern in patterns)
 
 
-def _tolerance_options(tolerance: Tolerance | None) -> tuple[str, ...]:
-    """Options for the harness. There are none without a tolerance, and the harness uses its own default."""
-    return () if tolerance is None else ("--rtol", repr(tolerance.rtol), "--atol", repr(tolerance.atol))
-
-
-def _describe_ending(ran: FinishedRun) -> str:
-    classification = ran.classification
+def _describe_ending(run: FinishedRun) -> str:
+    classification = run.classification
     signature = f" ({classification.signature})" if classification.signature else ""
-    return f"{classification.verdict.value}{signature}: {ran.reason[:200]}"
+    return f"{classification.verdict.value}{signature}: {run.reason[:200]}"
 
 
 def _replay_case(specs: Path, *, outputs: Path | None, tolerance: Tolerance | None) -> CaseName:
-    """The script that runs a build directory under the harness, with its arguments. The script saves its results to
-    `outputs`. With None, it compares them instead."""
-    saved = () if outputs is None else ("--outputs", str(outputs))
-    return CaseName(
-        path=PurePosixPath(REPLAY_CASE.name),
-        arguments=("--specs", str(specs), *saved, *_tolerance_options(tolerance)),
-    )
+    """Return the script that runs a build under the harness. It saves the results to `outputs`, or compares them."""
+    arguments = ["--specs", str(specs)]
+    if outputs is not None:
+        arguments += ["--outputs", str(outputs)]
+    if tolerance is not None:
+        arguments += ["--rtol", repr(tolerance.rtol), "--atol", repr(tolerance.atol)]
+    return CaseName(path=PurePosixPath(REPLAY_CASE.name), arguments=tuple(arguments))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -767,8 +756,7 @@ class RecordedBuild:
         )
 
     def dump(self, *, results: Set[int], whole: Set[int], schedule: str | None = None) -> ArgsDump:
-        """Run again with dump markers at tasks with these ordinals. Tasks in `results` dump what they write, and tasks
-        in `whole` dump all arguments.
+        """Run again. Tasks in `results` (ordinals) dump what they write, and tasks in `whole` all their arguments.
 
         `schedule` names one of the stack file. None keeps the toolchain's. Raises the same errors as `Replayer.run`.
         """
@@ -776,8 +764,7 @@ class RecordedBuild:
         return self._run(dump_level=1, schedule=schedule)
 
     def dump_everything(self, *, schedule: str | None = None) -> ArgsDump:
-        """Run the unedited build again, and dump all arguments of all tasks. `schedule` and errors are those of
-        `dump`."""
+        """Run the unedited build, and dump all arguments of all tasks. `schedule` and errors are those of `dump`."""
         self.restore()
         return self._run(dump_level=2, schedule=schedule)
 
@@ -804,9 +791,9 @@ class RecordedBuild:
         return self.replayer.run(self.arguments, data=self.data, schedule=schedule)
 
     def _run(self, *, dump_level: int, schedule: str | None) -> ArgsDump:
-        ran = self.replayer.run(self.arguments, data=self.data, dump_level=dump_level, schedule=schedule)
-        assert ran.dump is not None
-        return ran.dump
+        run = self.replayer.run(self.arguments, data=self.data, dump_level=dump_level, schedule=schedule)
+        assert run.dump is not None
+        return run.dump
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Runs tasks of a build alone, on given inputs.
 
-An orchestration is written that submits one task of the original, or several one after the other. Its entry arguments
-are whole buffers, so that the tensors of a task lie where the run had them. The shape of a buffer follows from the
-strides of the regions in it. Guards around each buffer show what a task writes outside of it.
+A `TaskReplayer` writes an orchestration that submits one task of the original, or several one after the other. Its
+entry arguments are whole buffers, so that the tensors of a task lie where the run had them. The shape of a buffer
+follows from the strides of the regions in it. Guards around each buffer show what a task writes outside of it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class View:
 
 
 def buffer_shape(elements: int, regions: Iterable[Region]) -> tuple[int, ...]:
-    """The row-major shape of a buffer in which all regions are boxes.
+    """Return the row-major shape of a buffer in which all regions are boxes.
 
     Raises:
         LayoutError: there is none.
@@ -75,21 +75,26 @@ def buffer_shape(elements: int, regions: Iterable[Region]) -> tuple[int, ...]:
 
 
 def view_of(region: Region, shape: tuple[int, ...]) -> View:
-    """The view that takes `region` out of a buffer of `shape`.
+    """Return the view that takes `region` out of a buffer of `shape`.
 
     Raises:
         LayoutError: the region is not a box of the buffer, even after swapping two axes.
     """
     strides = contiguous_strides(shape)
-    offsets = np.unravel_index(region.start_offset, shape) if math.prod(shape) else (0,) * len(shape)
+    is_inside = 0 <= region.start_offset < math.prod(shape)
+    offsets = np.unravel_index(region.start_offset, shape) if is_inside else (0,) * len(shape)
     rank = len(shape)
     for order in _axis_orders(rank):
         extents = (
             [region.shape[order.index(axis)] for axis in range(rank)] if rank == len(region.shape) else []
         )
-        fits = bool(extents) and all(
-            extent == 1 or region.strides[order.index(axis)] == strides[axis]
-            for axis, extent in enumerate(extents)
+        fits = (
+            bool(extents)
+            and (is_inside or 0 in extents)
+            and all(
+                extent == 1 or region.strides[order.index(axis)] == strides[axis]
+                for axis, extent in enumerate(extents)
+            )
         )
         if fits and all(int(o) + e <= s for o, e, s in zip(offsets, extents, shape, strict=True)):
             moved = [axis for axis in range(rank) if order[axis] != axis]
@@ -114,7 +119,7 @@ def _axis_orders(rank: int) -> Iterable[list[int]]:
 def view_statements(
     region: Region, shape: tuple[int, ...], *, tensor: str, variable: str
 ) -> tuple[list[str], str]:
-    """The statements that take `region` out of the tensor `tensor` of `shape`, and the name of the result.
+    """Return the statements that take `region` out of the tensor `tensor` of `shape`, and the name of the result.
 
     The name is `variable`, or `tensor` if the region is the whole tensor. Raises the same errors as `view_of`.
     """
@@ -131,7 +136,7 @@ def view_statements(
 
 
 def flat_indices(region: Region) -> npt.NDArray[Any]:
-    """Flat positions in the buffer of a region's elements, in the region's own row-major order."""
+    """Return the flat positions in the buffer of a region's elements, in the region's own row-major order."""
     indices = np.array([region.start_offset], np.int64)
     for extent, stride in zip(region.shape, region.strides, strict=True):
         indices = (indices[:, None] + stride * np.arange(extent)).ravel()
@@ -139,7 +144,7 @@ def flat_indices(region: Region) -> npt.NDArray[Any]:
 
 
 def region_array(buffer: Storage, region: Region) -> Storage:
-    """A region of a flat buffer, as an array of the region's shape that shares the buffer's memory.
+    """Return a region of a flat buffer, as an array of the region's shape that shares the buffer's memory.
 
     Raises:
         LayoutError: the region reaches out of the buffer.
@@ -154,7 +159,7 @@ def region_array(buffer: Storage, region: Region) -> Storage:
 
 
 _GUARD = 4096
-"""At least this many bytes lie behind each buffer. No task may access them, so that a task that does so is found."""
+"""At least this many bytes lie behind each buffer. A task that accesses them is at fault."""
 
 _MAX_BUFFER_BYTES = 1 << 29
 """The buffers of one task take at most this many bytes. Larger buffers are not recreated for a lone task."""
@@ -165,7 +170,7 @@ class ParentBuffer:
     """A buffer that is recreated for a lone task and holds its tensors.
 
     It has `shape` elements, row-major. The elements from `start` to `stop` correspond to the buffer in the recorded
-    run. All others are guards. `tensor_id` is None where the runtime allocated the buffer for the task.
+    run. All others are guards. `tensor_id` is None if the runtime allocated the buffer for the task.
     """
 
     tensor_id: int | None
@@ -187,7 +192,7 @@ class ParentBuffer:
 
 @dataclass(frozen=True)
 class PlacedTensor:
-    """A tensor of a task, which is a region of the buffer with this index."""
+    """A tensor of a task. It is a region of the buffer with this index."""
 
     buffer_index: int
     region: Region
@@ -206,8 +211,7 @@ class Placement:
 
     @classmethod
     def from_task(cls, tasks: TaskList, task: KernelTask, values: TaskValues) -> Placement:
-        """The recorded geometry of a task. Where the runtime allocated a tensor for the task, its recorded values give
-        the shape.
+        """Return the recorded geometry of a task. The recorded values give the shape of a tensor without a region.
 
         Raises:
             LayoutError: a buffer's size is not known, it is too large, or a tensor is no box of a row-major buffer.
@@ -234,17 +238,15 @@ class Placement:
 
     @classmethod
     def with_separate_buffers(cls, task: KernelTask, values: TaskValues, *, why: str) -> Placement:
-        """A placement with each tensor in a buffer of its own, without gaps.
-
-        `why` states why the run's placement cannot be used.
+        """Return a placement with each tensor in a buffer of its own, without gaps. `why` is its `inexact_reason`.
 
         Raises:
             LayoutError: neither the shape nor a value of a tensor is known.
         """
+        recorded = {argument.index: _recorded_region(argument, values) for argument in task.task.arguments}
         packed = {
-            argument.index: replace(region, strides=contiguous_strides(region.shape), start_offset=0)
-            for argument in task.task.arguments
-            for region in [_recorded_region(argument, values)]
+            index: replace(region, strides=contiguous_strides(region.shape), start_offset=0)
+            for index, region in recorded.items()
         }
         return cls(
             buffers=tuple(
@@ -263,7 +265,7 @@ class Placement:
         return sum(buffer.bytes for buffer in self.buffers)
 
     def with_front_guard(self) -> Placement:
-        """The same placement with a guard before each buffer too.
+        """Return the same placement with a guard before each buffer too.
 
         The first axis of each buffer and all offsets into the buffer grow by the guard.
         """
@@ -303,7 +305,7 @@ def _recorded_region(argument: GraphArgument, values: TaskValues) -> Region:
 
 
 def _recorded_buffer(tasks: TaskList, tensor_id: int | None, regions: Mapping[int, Region]) -> ParentBuffer:
-    """The buffer that held `regions` in the run. The keys of `regions` are argument indices."""
+    """Return the buffer that held `regions` in the run. The keys of `regions` are argument indices."""
     tensor = None if tensor_id is None else tasks.graph.tensors.get(tensor_id)
     reach = max(region.bounds.stop for region in regions.values())
     listed = None if tensor is None else tensor.buffer_numel
@@ -311,12 +313,12 @@ def _recorded_buffer(tasks: TaskList, tensor_id: int | None, regions: Mapping[in
 
 
 def _guarded_buffer(regions: Mapping[int, Region], *, tensor_id: int | None, elements: int) -> ParentBuffer:
-    """A buffer of `elements` elements that holds `regions`, with a guard behind it.
+    """Return a buffer of `elements` elements that holds `regions`, with a guard behind it.
 
     The keys of `regions` are argument indices.
     """
     dtypes = {region.dtype for region in regions.values()}
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    dtype = next(iter(dtypes)) if len(dtypes) == 1 else None
     if dtype is None:
         found = ", ".join(sorted("an unknown one" if each is None else each.value for each in dtypes))
         raise LayoutError(f"arguments {sorted(regions)}: expected one dtype in one buffer, found {found}")
@@ -326,30 +328,38 @@ def _guarded_buffer(regions: Mapping[int, Region], *, tensor_id: int | None, ele
             f"{elements} elements"
         )
     shape = _fit_shape(max(elements, 1), list(regions.values()))
-    plain = ParentBuffer(tensor_id=tensor_id, dtype=dtype, shape=shape, start=0, stop=elements)
-    return replace(plain, shape=(shape[0] + _guard_rows(plain), *shape[1:]))
+    unguarded = ParentBuffer(tensor_id=tensor_id, dtype=dtype, shape=shape, start=0, stop=elements)
+    return replace(unguarded, shape=(shape[0] + _guard_rows(unguarded), *shape[1:]))
 
 
 def _fit_shape(elements: int, regions: Sequence[Region]) -> tuple[int, ...]:
-    """The shape of a row-major buffer of at least `elements` elements in which all regions are boxes.
+    """Return the row-major shape of a buffer of at least `elements` elements in which all regions are boxes.
 
-    The shape fits all strides of the regions if possible. Otherwise it fits only the strides of axes with several
-    elements.
+    The shape fits all strides of the regions if possible, or else only those of axes with several elements.
     """
     widest_stride = max(stride for region in regions for stride in (*region.strides, 1))
     regions_with_all_axes = [
         Region(dtype=None, shape=(2,) * len(r.strides), strides=r.strides, start_offset=0) for r in regions
     ]
     try:
-        shape = buffer_shape(math.ceil(elements / widest_stride) * widest_stride, regions_with_all_axes)
-        _ = [view_of(region, shape) for region in regions]
+        return _shape_of_rows(widest_stride, elements, regions, fitted=regions_with_all_axes)
     except LayoutError:
         strides_of_long_axes = [
             s for r in regions for s, extent in zip(r.strides, r.shape, strict=True) if extent > 1
         ]
-        row = max([*strides_of_long_axes, 1])
-        shape = buffer_shape(math.ceil(elements / row) * row, regions)
-        _ = [view_of(region, shape) for region in regions]
+        return _shape_of_rows(max([*strides_of_long_axes, 1]), elements, regions, fitted=regions)
+
+
+def _shape_of_rows(
+    row: int, elements: int, regions: Sequence[Region], *, fitted: Sequence[Region]
+) -> tuple[int, ...]:
+    """Return the shape of at least `elements` elements, in rows of `row`, that has the strides of `fitted`.
+
+    Raises `LayoutError` if one of `regions` is no box in it.
+    """
+    shape = buffer_shape(math.ceil(elements / row) * row, fitted)
+    for region in regions:
+        view_of(region, shape)
     return shape
 
 
@@ -377,14 +387,14 @@ _LITERAL_WORDS = frozenset(
 
 
 class SingleTaskError(UserError):
-    """The task cannot be taken out of its orchestration by editing text."""
+    """The task cannot be taken out of its orchestration by edits of text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoneCall:
-    """One task as it is submitted alone.
+    """The submission of one task alone.
 
-    `tensors` gives, per argument, the index of an entry tensor and the argument's region in it. `scalars` are
+    `tensors` has, for each argument, the index of an entry tensor and the argument's region in it. `scalars` are
     expressions. `blocks` is the number of blocks that the task ran in. If it is None, the source's number is kept.
     """
 
@@ -395,7 +405,7 @@ class LoneCall:
 
 
 def format_scalars(submit: Submit, recorded: Mapping[int, int | float | bool | None]) -> tuple[str, ...]:
-    """The scalar arguments of a task as source text.
+    """Return the scalar arguments of a task as source text.
 
     `recorded` maps argument index to value. These values replace expressions that are not literals.
 
@@ -403,16 +413,16 @@ def format_scalars(submit: Submit, recorded: Mapping[int, int | float | bool | N
         SingleTaskError: a value was not recorded exactly.
     """
     tensors = len(submit.tensor_arguments)
-    added = [argument for argument in submit.arguments if argument.usage is Usage.SCALAR]
+    scalars = [argument for argument in submit.arguments if argument.usage is Usage.SCALAR]
     return tuple(
-        scalar_text(argument, recorded.get(tensors + position)) for position, argument in enumerate(added)
+        scalar_text(argument, recorded.get(tensors + position)) for position, argument in enumerate(scalars)
     )
 
 
 def isolate_calls(
     orchestration: Orchestration, calls: Sequence[LoneCall], shapes: Sequence[tuple[int, ...]]
 ) -> bytes:
-    """The source with an entry function that submits only `calls`. Each task waits for the one before it.
+    """Return the source with an entry function that submits only `calls`. Each task waits for the one before it.
 
     `shapes` are the entry tensors' shapes, in elements.
 
@@ -444,16 +454,16 @@ def _submit_lines(
     number: int,
     call_count: int,
 ) -> list[str]:
-    """The lines that submit call `number`, counted from 0, of `of` calls."""
+    """Return the lines that submit call `number`, counted from 0, of `call_count` calls."""
     submit = call.submit
-    if submit.declaration is None or not all(argument.plain for argument in submit.arguments):
+    if submit.declaration is None or not all(argument.is_added_once for argument in submit.arguments):
         raise SingleTaskError(
             "orchestration: expected a task with arguments of its own that are always added, found "
             + ("none" if submit.declaration is None else "some in a branch")
         )
     parameters = submit.parameters
     lines = [_scope(orchestration, submit) + "{"]
-    added: list[str] = []
+    tensors: list[str] = []
     for index, (argument, (tensor, region)) in enumerate(
         zip(submit.tensor_arguments, call.tensors, strict=True)
     ):
@@ -461,8 +471,8 @@ def _submit_lines(
             region, shapes[tensor], tensor=entry_name(tensor), variable=f"argument_{index}"
         )
         lines += views
-        added.append(f"{parameters}.{ADD_METHODS[argument.usage]}({text});")
-    lines += [orchestration.text(submit.declaration), *added]
+        tensors.append(f"{parameters}.{ADD_METHODS[argument.usage]}({text});")
+    lines += [orchestration.text(submit.declaration), *tensors]
     lines += [f"{parameters}.add_scalar({scalar});" for scalar in call.scalars]
     lines += launch_statements(orchestration, submit, call.blocks)
     lines += [f"{parameters}.set_dependencies({_PREDECESSOR_VARIABLE}, 1);"] if number else []
@@ -476,12 +486,12 @@ def _submit_lines(
 
 
 def entry_name(index: int) -> str:
-    """The name of a tensor in the entry function, which the harness uses too."""
+    """Return the name of a tensor in the entry function and in the harness."""
     return f"alone_{index}"
 
 
 def entry_tensor(orchestration: Orchestration, index: int, name: str) -> str:
-    """The declaration of an entry tensor, in the form in which the source declares another one.
+    """Return the declaration of an entry tensor, in the form in which the source declares another one.
 
     Raises:
         SingleTaskError: the source shows no way to declare one.
@@ -503,7 +513,7 @@ def entry_tensor(orchestration: Orchestration, index: int, name: str) -> str:
 
 
 def _scope(orchestration: Orchestration, submit: Submit) -> str:
-    """The head of the innermost scope around the submit."""
+    """Return the head of the innermost scope around the submit, or an empty text."""
     scopes = [b for b in submit.blocks if b.kind in (BlockKind.SCOPE, BlockKind.MANUAL_SCOPE)]
     if not scopes:
         return ""
@@ -512,14 +522,14 @@ def _scope(orchestration: Orchestration, submit: Submit) -> str:
 
 
 def scalar_text(argument: Argument, recorded: int | float | bool | None) -> str:
-    """A scalar argument as source text. A literal stays, and anything else becomes the recorded value.
+    """Return a scalar argument as source text. A literal stays, and anything else becomes the recorded value.
 
     Raises:
         SingleTaskError: the value was not recorded exactly.
     """
     if all(word in _LITERAL_WORDS for word in _WORD.findall(argument.text)):
         return argument.text
-    # Some runtimes record a float to six digits. Where the dump has its bits, these are exact.
+    # Some runtimes record a float to six digits only. An integer has the exact bits.
     if isinstance(recorded, int):
         return f"static_cast<uint64_t>({int(recorded) & (2**64 - 1)}ull)"
     raise SingleTaskError(
@@ -528,7 +538,7 @@ def scalar_text(argument: Argument, recorded: int | float | bool | None) -> str:
 
 
 class Fill(Enum):
-    """The byte that fills all memory for which a lone task was given nothing.
+    """The byte that fills all memory of a lone task but its inputs.
 
     `LOW` and `HIGH` are two poisons, which are finite numbers in all types. `ZERO` is what fresh memory holds.
     """
@@ -539,7 +549,7 @@ class Fill(Enum):
 
 
 class OverlappingTensorsError(LayoutError):
-    """Tensors of a task overlap, and cannot all hold the values that they should."""
+    """Tensors of a task overlap, and should hold different values in the same memory."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -554,24 +564,25 @@ class IsolatedTask:
 
     @classmethod
     def from_build(
-        cls, build: RecordedBuild, task: KernelTask, values: TaskValues, *, behind_a_guard: bool = False
+        cls, build: RecordedBuild, task: KernelTask, values: TaskValues, *, front_guard: bool = False
     ) -> IsolatedTask:
         """Take a task out of its build's orchestration. Writes no files. `values` are those recorded for the task.
 
         Raises:
-            SingleTaskError: the task cannot be told in the orchestration, or taken out of it.
+            SingleTaskError: the task cannot be found in the orchestration, or taken out of it.
             LayoutError: neither the shape nor a value of a tensor was recorded.
         """
-        placement = _placement(build, task, values)
-        placement = placement.with_front_guard() if behind_a_guard else placement
-        calls = {
-            source: call
-            for submit in find_submits(build.orchestration, task)
-            for call in [_call(submit, task, placement, values)]
-            for source in [
-                isolate_calls(build.orchestration, [call], [buffer.shape for buffer in placement.buffers])
-            ]
-        }
+        try:
+            placement = Placement.from_task(build.tasks, task, values)
+        except LayoutError as error:
+            placement = Placement.with_separate_buffers(task, values, why=str(error))
+        if front_guard:
+            placement = placement.with_front_guard()
+        shapes = [buffer.shape for buffer in placement.buffers]
+        submits = find_submits(build.orchestration, task)
+        possible_calls = [_lone_call(submit, task, placement, values) for submit in submits]
+        # Submits that give the same source are as good as one.
+        calls = {isolate_calls(build.orchestration, [call], shapes): call for call in possible_calls}
         if len(calls) != 1:
             raise SingleTaskError(
                 f"{build.build}: expected one way to submit {task.name} alone, found {len(calls)}"
@@ -581,24 +592,23 @@ class IsolatedTask:
 
 @dataclass(frozen=True)
 class PreparedTask:
-    """A task that is to be run on these contents of its buffers. Contents are flat, with all that lies around its
-    tensors."""
+    """A task to run on these contents of its buffers. Contents are flat, and include the memory around its tensors."""
 
     alone: IsolatedTask
     contents: tuple[Storage, ...]
 
     @classmethod
-    def prepare(cls, alone: IsolatedTask, given: Mapping[int, TensorView], fill: Fill) -> PreparedTask:
-        """A task whose tensors hold `given`, by argument index, while all other memory holds `fill`.
+    def prepare(cls, alone: IsolatedTask, inputs: Mapping[int, TensorView], fill: Fill) -> PreparedTask:
+        """Return a task whose tensors hold `inputs`, by argument index. All other memory holds `fill`.
 
         Raises:
             LayoutError: a value has another size than the tensor.
-            SharedMemoryError: two tensors are to hold different values in the same memory.
+            OverlappingTensorsError: two tensors should hold different values in the same memory.
         """
         placement = alone.placement
         contents = tuple(_fill_buffer(buffer, fill) for buffer in placement.buffers)
         written: list[tuple[int, Storage, Storage]] = []
-        for index, view in given.items():
+        for index, view in inputs.items():
             placed = placement.tensors[index]
             region = region_array(contents[placed.buffer_index], placed.region)
             if region.size != view.numel:
@@ -618,21 +628,20 @@ class PreparedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class LoneResult:
-    """What one task left: its results, by argument index, and its flat buffers with all that lies around its
-    tensors.
+    """The results of one task, by argument index, and its flat buffers after the run.
 
-    `left`, the buffers, is None if the harness does not give them.
+    `buffers` includes the memory around the tensors. It is None if the harness does not hand the buffers back.
     """
 
     results: Mapping[int, TensorView]
-    left: tuple[Storage, ...] | None
+    buffers: tuple[Storage, ...] | None
 
 
 class TaskReplayer:
-    """Some tasks of one build, ready to be run one after the other, any number of times."""
+    """Runs some tasks of one build, one after the other, any number of times."""
 
     def __init__(self, tasks: Sequence[IsolatedTask], *, folder: Path) -> None:
-        """Edit a further copy of the build in the new folder `folder`.
+        """Edit another copy of the build in the new folder `folder`.
 
         Raises:
             SingleTaskError: the tasks cannot be submitted in one orchestration.
@@ -650,7 +659,7 @@ class TaskReplayer:
         copy.write_orchestration(
             isolate_calls(build.orchestration, calls, [buffer.shape for buffer in self._buffers])
         )
-        # All are outputs, so that the harness hands them back whatever a task was declared to do with them.
+        # As outputs, all buffers are handed back by the harness, even those that no task declares to write.
         copy.write_signature([Direction.INOUT] * len(self._buffers))
         with suppress(MalformedFileError):  # All kernels are compiled if the list cannot be shortened.
             copy.keep_kernels({name for alone in tasks for name in alone.task.kernels})
@@ -670,7 +679,7 @@ class TaskReplayer:
             IncompleteDumpError: results were not dumped completely.
         """
         data = self._folder / f"data-{self._replayer.runs + 1}"
-        images = [image for own in contents for image in own]
+        images = [image for buffers in contents for image in buffers]
         for index, (buffer, image) in enumerate(zip(self._buffers, images, strict=True)):
             for kind in ("in", "out"):
                 _save(buffer, image, data / kind / f"{entry_name(index)}.pt")
@@ -687,23 +696,19 @@ class TaskReplayer:
         replay = self._replayer.run(arguments, data=data, dump_level=2, dep_gen=True)
         assert replay.dump is not None
         assert replay.graph is not None
-        ran = TaskList.from_graph(replay.graph, self._config).tasks
-        left = None if replay.outputs is None else _read(replay.outputs, len(images))
-        found: list[LoneResult] = []
+        tasks = TaskList.from_graph(replay.graph, self._config).tasks
+        outputs = None if replay.outputs is None else _read_buffers(replay.outputs, len(images))
+        results: list[LoneResult] = []
         first = 0
-        for alone, task in zip(self._tasks, ran, strict=True):
+        for alone, task in zip(self._tasks, tasks, strict=True):
             own = slice(first, first + len(alone.placement.buffers))
             first = own.stop
-            found.append(
-                LoneResult(
-                    results=results_of(replay.dump, task),
-                    left=None if left is None else tuple(left[own]),
-                )
-            )
-        return tuple(found)
+            buffers = None if outputs is None else tuple(outputs[own])
+            results.append(LoneResult(results=results_of(replay.dump, task), buffers=buffers))
+        return tuple(results)
 
 
-def _call(submit: Submit, task: KernelTask, placement: Placement, values: TaskValues) -> LoneCall:
+def _lone_call(submit: Submit, task: KernelTask, placement: Placement, values: TaskValues) -> LoneCall:
     tensors = [placement.tensors[argument.index] for argument in task.task.arguments]
     return LoneCall(
         submit=submit,
@@ -711,13 +716,6 @@ def _call(submit: Submit, task: KernelTask, placement: Placement, values: TaskVa
         scalars=format_scalars(submit, values.scalars),
         blocks=task.task.blocks,
     )
-
-
-def _placement(build: RecordedBuild, task: KernelTask, values: TaskValues) -> Placement:
-    try:
-        return Placement.from_task(build.tasks, task, values)
-    except LayoutError as error:
-        return Placement.with_separate_buffers(task, values, why=str(error))
 
 
 def _shift_buffers(first: int, call: LoneCall) -> LoneCall:
@@ -730,7 +728,7 @@ def _fill_buffer(buffer: ParentBuffer, fill: Fill) -> Storage:
     return np.full(buffer.elements * buffer.dtype.itemsize, byte, np.uint8).view(buffer.dtype.storage)
 
 
-def _read(outputs: TensorFolder, count: int) -> list[Storage]:
+def _read_buffers(outputs: TensorFolder, count: int) -> list[Storage]:
     return [np.ravel(outputs.tensor(entry_name(index)).contiguous()) for index in range(count)]
 
 

@@ -3,6 +3,11 @@
 Beside it are edits of a build directory's kernel list, which is a Python source. Every line that is not edited stays
 unchanged. `read_tolerance` reads the tolerance with which the stack's harness compared a run's outputs, as
 `replay_case.py` noted it beside them.
+
+`ForkServers` forks the runs from servers that have made the slow imports (`fork_server.py`), for many short runs. A
+fork has its own session, timeout, memory limit and supervisor. But all forks of a server have the same addresses and
+the same seed of Python's hashes. So the last runs that confirm a failure should be processes that were started from
+scratch.
 """
 
 from __future__ import annotations
@@ -10,10 +15,13 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import libcst as cst
 
@@ -21,11 +29,10 @@ from ...runner.build_output.directory import Direction
 from ...runner.case.case import drop_predecessors
 from ...runner.case.preflight import add_harness
 from ...runner.compare.statistics import Tolerance
-from ...runner.errors import UsageError
-from ...runner.git import inherited_environment
+from ...runner.errors import UsageError, UserError
+from ...runner.git import GitRepository, inherited_environment
 from ...runner.localization_job import BuildToRun
-from ...runner.process.fork_servers import ForkServers
-from ...runner.process.run import Command, RunningCommand, start_process
+from ...runner.process.run import Command, ForkServer, NoForkServerError, RunningCommand, start_process
 from ...runner.stack import Stack, fill
 
 _FILE = "tolerance.json"
@@ -238,6 +245,15 @@ class Toolchain:
         own = {"case": str(case), "platform": self.platform, "device": str(self.device)}
         return {**self._places(folder), **own}
 
+    def slot_commits(self) -> Mapping[str, str]:
+        """Return the commit of each repository that lies in the slot."""
+        commits: dict[str, str] = {}
+        for name, repository in self.stack.repositories.items():
+            if repository.path.is_relative_to(self.slot):
+                with suppress(UserError):
+                    commits[name] = GitRepository(repository.path).run("rev-parse", "HEAD")
+        return commits
+
     def _places(self, slot: Path) -> dict[str, str]:
         repositories = {name: str(entry.path) for name, entry in self.stack.repositories.items()}
         common = {"python": str(self.python), "slot": str(slot), "jobs": str(os.cpu_count() or 1)}
@@ -280,3 +296,74 @@ class Toolchain:
     @property
     def _knobs(self) -> frozenset[str]:
         return frozenset(name for schedule in self.stack.schedules.values() for name in schedule.variables)
+
+
+_PATH = "PYTHONPATH"
+_Key = tuple[str, tuple[str, ...], frozenset[tuple[str, str]]]
+
+
+class ForkServers:
+    """Keeps one server for each interpreter, list of modules and environment, until `close`.
+
+    Several threads may use it.
+    """
+
+    def __init__(self, on_refusal: Callable[[str], None]) -> None:
+        """If a server cannot be used, `on_refusal` gets the reason, and all later commands start from scratch."""
+        self.refused = False
+        self._on_refusal = on_refusal
+        self._servers: dict[_Key, ForkServer] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the servers and all their runs."""
+        with self._lock:
+            for server in self._servers.values():
+                server.close()
+            self._servers.clear()
+
+    def start(
+        self, command: Command, modules: Sequence[str], *, late: Collection[str] = ()
+    ) -> RunningCommand:
+        """Start a command of the form `interpreter script.py ...` as a fork with `modules` imported.
+
+        Commands share a server although they differ in PYTHONPATH, or in the variables `late`, which neither the
+        interpreter nor the modules read.
+        """
+        if self.refused:
+            return start_process(command)
+        names = {*late, _PATH}
+        early = {name: value for name, value in command.environment.items() if name not in names}
+        variables = {name: value for name, value in command.environment.items() if name in names}
+        key = (command.argv[0], tuple(modules), frozenset(early.items()))
+        with self._lock:
+            try:
+                _check_path(command.environment.get(_PATH, ""), modules)
+                if key not in self._servers:
+                    self._servers[key] = ForkServer.start(
+                        command.argv[:1], environment=early, timeout=command.timeout, modules=modules
+                    )
+                return self._servers[key].fork_script(command, variables)
+            except (NoForkServerError, OSError) as error:
+                self.refused = True
+                self._on_refusal(f"runs import {', '.join(modules)} anew, as they cannot be forked: {error}")
+        return start_process(command)
+
+
+def _check_path(path: str, modules: Sequence[str]) -> None:
+    """Check that PYTHONPATH would not have changed the imports of a server, which lacks it.
+
+    Raises `NoForkServerError`.
+    """
+    for folder in filter(None, path.split(os.pathsep)):
+        for name in (*modules, "sitecustomize", "usercustomize"):
+            if (found := Path(folder, name)).is_dir() or (found := found.with_suffix(".py")).is_file():
+                raise NoForkServerError(f"PYTHONPATH has {found}")

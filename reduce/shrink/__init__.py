@@ -1,9 +1,9 @@
 """Makes a failing build small: fewest tasks, smallest kernels, plain data, and still the same failure.
 
-Begin with `shrinker`, which repeats the search until nothing more can be dropped. The other modules are:
+Begin with `result`, which leads through all steps.
 
-- `program` is the build as a value, `extract` makes it from a recorded run, and `cut` takes tasks out.
-- `edits` holds all changes that are tried, and `minimize` the algorithms that choose among them.
-- `oracle` runs a candidate.
-- `program_text` and `reproducer` write what is left, and `result` reports it.
+- `extract` records a run and makes its `program`, and `cut` takes tasks out of a program.
+- `edits` has the kinds of edits that make a program smaller, and `minimize` the searches that they share.
+- `oracle` makes a candidate's builds and judges them, and `shrinker` is the loop that asks it.
+- `program_text` writes a program as sources, and `reproducer` the result folder.
 """

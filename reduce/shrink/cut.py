@@ -1,11 +1,8 @@
-"""Computes which contents the buffers of a reduced program start with, and which they must end with.
+"""Takes tasks out of a program, and computes the initial and expected contents of the buffers of the rest.
 
-The original program is walked in order. Where a kept task reads what a dropped task wrote, the recorded value is put in
-its place. Where it reads what a kept task wrote, nothing is put there. The reduced program is judged by the results
-that kept tasks leave and no kept task reads.
-
-Two kinds of deviation need more values. A result may be missing from its place: then the failing run's contents of that
-place count. A task may write where it should not: then the contents that belong there count.
+`cut` walks the whole program in order. If a kept task reads the result of a dropped one, the buffer starts with the
+recorded value. The expected values are the results of kept tasks that no kept task reads. `actual_contents` and
+`expected_contents` add the values for results in a wrong place, and for tasks that only one build submits.
 """
 
 from __future__ import annotations
@@ -48,14 +45,18 @@ def cut(
     golden: Mapping[str, TensorView] | None = None,
     deviations: Deviations | None = None,
 ) -> Cut:
-    """Return the program of the tasks in `kept`. `given` holds the case's own inputs by name.
+    """Return the program of the tasks in `kept`.
 
-    Without a reference, `golden` holds the case's outputs by name. Only they are trusted, and only where the last task
-    that wrote is kept. All other results must be as `values` say, and the tasks that left them do not count as writers.
+    Args:
+        values: the values that count as right.
+        given: the case's own inputs, by name.
+        golden: without a reference, the case's outputs by name. They replace the expected values of elements whose last
+            writer is kept. The writers of other elements do not count.
+        deviations: how the program deviates from a reference.
 
     Raises:
         UnfitCutError: the tasks cannot be taken alone.
-        IncompleteDumpError: a value was not recorded completely.
+        IncompleteDumpError: the dump of a value is incomplete.
     """
     contents = [
         _Contents.from_buffer(buffer, given.get(buffer.name) if buffer.is_entry else None)
@@ -73,7 +74,7 @@ def cut(
                 tensor=name,
                 producer=names.get(writer, "no task"),
                 producer_ordinal=writer,
-                recorded_in=values.run_of(max(writer, 0)),
+                recorded_in=values.source_run(max(writer, 0)),
                 elements=count,
             )
             for (name, writer), count in walk.boundaries.items()
@@ -82,11 +83,10 @@ def cut(
 
 
 def actual_contents(both: ProgramPair, failing: Recording) -> dict[int, dict[int, TensorView]]:
-    """Return what the failing run held in place of results, for each argument of a task that is missing or whose
-    results have moved.
+    """Return what the failing run held where results of missing tasks and moved results belong, by task and argument.
 
-    The values are those that the next task read there, or those that the run ended with. They are zeros where neither
-    is known.
+    The values are those that the next task read there, or else the outputs of the run. They are zeros if neither is
+    known.
     """
     program = both.failing
     if not both.missing | both.moved_results.keys():
@@ -115,24 +115,24 @@ def actual_contents(both: ProgramPair, failing: Recording) -> dict[int, dict[int
 def expected_contents(
     both: ProgramPair, right: Callable[[int], TaskValues], given: Mapping[str, TensorView]
 ) -> dict[int, dict[int, TensorView]]:
-    """Return what belongs where an extra task writes over one of the case's own arguments, by extra task and argument.
+    """Return the right contents of the places in arguments of the case that extra tasks write, by task and argument.
 
-    Only places are listed of which all contents are known. `right` gives the values that tasks should have. `given`
-    holds the case's inputs.
+    Places whose contents are not completely known are left out. `right` returns the right values of a task. `given`
+    holds the case's own inputs, by name.
     """
     program = both.failing
     if not both.extra_tasks:
         return {}
     truth = [np.zeros(math.prod(buffer.shape), buffer.dtype.storage) for buffer in program.buffers]
-    known = [np.full(one.size, False) for one in truth]
+    known = [np.full(contents.size, False) for contents in truth]
     for buffer in program.buffers:
         if buffer.is_entry and buffer.name in given:
             truth[buffer.number][:] = given[buffer.name].contiguous().ravel()
             known[buffer.number][:] = True
-    belonging: dict[int, dict[int, TensorView]] = {}
+    expected: dict[int, dict[int, TensorView]] = {}
     for task in program.tasks:
         if task.ordinal in both.extra_tasks:
-            belonging[task.ordinal] = {
+            expected[task.ordinal] = {
                 argument.index: _part(program, argument, truth[argument.buffer])
                 for argument in task.arguments
                 if argument.type.may_write
@@ -146,7 +146,7 @@ def expected_contents(
                 places = flat_indices(argument.region)
                 truth[argument.buffer][places] = after[argument.index].contiguous().ravel()
                 known[argument.buffer][places] = True
-    return belonging
+    return expected
 
 
 @dataclass
@@ -155,25 +155,25 @@ class _Contents:
 
     buffer: Buffer
     now: Array
-    """The contents in the reduced program."""
+    """The current contents in the reduced program."""
     initial: Array
-    """The contents with which the reduced program starts."""
+    """The contents at the start of the reduced program."""
     truth: Array
-    """The contents that are right in the original program."""
+    """The right current contents in the original program."""
     writer: npt.NDArray[np.int64]
-    """The last task of the original program that wrote each element, or -1 for none."""
+    """The last task of the original program that wrote each element, or -1."""
     kept_writer: npt.NDArray[np.int64]
-    """The last kept task that wrote each element with what belongs there, or -1 for none."""
+    """The last kept task whose result belongs in each element, or -1."""
     spoiler: npt.NDArray[np.int64]
-    """The last kept task that wrote each element although nothing of it belongs there, or -1 for none."""
+    """The last kept task that wrote each element although its result does not belong there, or -1."""
     known: npt.NDArray[np.bool_]
-    """Whether `truth` was given or written."""
+    """Whether `truth` is known: the case gave the element, or a task wrote it."""
     supplied: npt.NDArray[np.bool_]
-    """Whether `initial` was given by the case or recorded."""
+    """Whether `initial` is known: the case gave the element, or it was recorded."""
     seen: npt.NDArray[np.bool_]
-    """The elements that were given to kept tasks. Their initial contents cannot change from here on."""
+    """Whether a kept task has read the element, so that `initial` cannot change any more."""
     unread: npt.NDArray[np.bool_]
-    """The elements that are results: a kept task wrote them, and no kept task has read them since."""
+    """Whether a kept task wrote the element, and no kept task has read it since."""
     used: bool = False
     """Whether a kept task has the buffer as an argument."""
 
@@ -230,7 +230,7 @@ class _Walk:
                 result.content.known[result.places] = True
 
     def _results(self, task: ProgramTask, values: TaskValues) -> Iterator[_Result]:
-        """Yield the results of a task, without the elements that do not belong where it writes them."""
+        """Yield the results of a task, without elements that belong elsewhere."""
         for argument in results_of(task, self.deviations.moved):
             if argument.index in values.after:
                 places = flat_indices(argument.region)
@@ -241,10 +241,7 @@ class _Walk:
     def _correct_elements(
         self, task: ProgramTask, argument: ProgramArgument, places: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Return which of these elements are right once the task has written them.
-
-        Elements of the case's own arguments are wrong if a task writes them that should not be there.
-        """
+        """Return which of these elements are right after the task. An extra task spoils arguments of the case."""
         content = self.contents[argument.buffer]
         is_extra = task.ordinal in self.deviations.extra and content.buffer.is_entry
         return ~content.known[places] if is_extra else np.ones(len(places), np.bool_)
@@ -255,7 +252,7 @@ class _Walk:
         values: TaskValues,
         results: Sequence[_Result],
     ) -> None:
-        """Add a task to the reduced program: give it what it reads, and note what it writes."""
+        """Add a task to the reduced program. Its inputs get their contents, and its results are noted."""
         arguments = tuple(
             self._feed(task, argument, self._read(task, argument, values)) for argument in task.arguments
         )
@@ -281,24 +278,24 @@ class _Walk:
             content.unread[places] = True
 
     def _read(self, task: ProgramTask, argument: ProgramArgument, values: TaskValues) -> Array | None:
-        """Return what the task is to be given. None if it does not read the argument.
+        """Return the contents that the task must read, or None if it does not read the argument.
 
-        The trusted values come first, and then what is right in that place. Where neither is known, the task is given
-        what it read in its own build's run.
+        These are the trusted values, or else the right contents of the buffer. Elements without either have the values
+        from the run of the task's own build.
         """
         if argument.index in values.before:
             return values.before[argument.index].contiguous().ravel()
         if not argument.type.may_read:
             return None
         content, places = self.contents[argument.buffer], flat_indices(argument.region)
-        read = self.values.read(task.ordinal)[argument.index].contiguous().ravel()
+        read = self.values.inputs(task.ordinal)[argument.index].contiguous().ravel()
         return np.where(content.known[places], content.truth[places], read)
 
     def _feed(self, task: ProgramTask, argument: ProgramArgument, read: Array | None) -> ProgramArgument:
-        """Give an argument's buffer the contents that the task read, and return the argument.
+        """Give an argument's buffer the contents `read`, and return the argument.
 
-        `read` is None where the task reads nothing. Where the buffer must hold something else, the argument gets a
-        buffer of its own.
+        `read` is None if the task does not read the argument. If the buffer must hold other contents at this point, the
+        argument gets a buffer of its own.
         """
         content = self.contents[argument.buffer]
         content.used = True
@@ -306,36 +303,36 @@ class _Walk:
         reads = read is not None
         wanted = content.truth[places] if read is None else read
         writers = content.writer[places]
-        # What no task wrote and the case does not give was in the memory. It is a recorded value too.
-        unknown = ~content.supplied[places] & reads
-        stale = np.where(writers < 0, unknown, ~np.isin(writers, list(self.kept)))
-        # The reduced program has already fixed the contents of these elements.
-        settled = (content.kept_writer[places] >= 0) | content.seen[places]
-        other = content.now[places] != wanted
-        if bool((stale & other & settled).any()) and reads:
+        # An element that neither a task nor the case wrote had the contents of the memory, which were recorded too.
+        is_unwritten = ~content.supplied[places] & reads
+        needs_value = np.where(writers < 0, is_unwritten, ~np.isin(writers, list(self.kept)))
+        is_fixed = (content.kept_writer[places] >= 0) | content.seen[places]
+        differs = content.now[places] != wanted
+        if bool((needs_value & differs & is_fixed).any()) and reads:
             if argument.type.may_write:
                 raise UnfitCutError(f"{task.name} (task {task.ordinal}), argument {argument.index}")
             return self._private_argument(task, argument, wanted)
-        fresh = stale & ~settled
-        content.now[places[fresh]] = content.initial[places[fresh]] = wanted[fresh]
-        content.supplied[places[fresh]] = True
-        self._count_boundaries(content, writers[fresh])
+        changes = needs_value & ~is_fixed
+        content.now[places[changes]] = content.initial[places[changes]] = wanted[changes]
+        content.supplied[places[changes]] = True
+        self._count_boundaries(content, writers[changes])
         content.seen[places] |= reads
         if reads and argument.type.may_read:
             content.unread[places] = False
         return argument
 
     def _start(self, argument: ProgramArgument, found: TensorView) -> None:
-        """Let an output start with what was found in its place."""
+        """Let an output start with the values that the failing run held in its place."""
         content = self.contents[argument.buffer]
         places = flat_indices(argument.region)
-        untouched = (content.kept_writer[places] < 0) & ~content.seen[places]
-        content.initial[places[untouched]] = found.contiguous().ravel()[untouched]
+        is_untouched = (content.kept_writer[places] < 0) & ~content.seen[places]
+        content.initial[places[is_untouched]] = found.contiguous().ravel()[is_untouched]
         content.supplied[places] = True
 
     def _private_argument(
         self, task: ProgramTask, argument: ProgramArgument, wanted: Array
     ) -> ProgramArgument:
+        """Return an argument with a new buffer that starts with the contents `wanted`."""
         shared = self.contents[argument.buffer]
         buffer = Buffer(
             number=len(self.contents),
@@ -361,16 +358,15 @@ class _Walk:
 
 
 def _tensor(content: _Contents, golden: Mapping[str, TensorView] | None) -> CutTensor:
-    """Return a buffer of the reduced program, with what it must end with."""
+    """Return a buffer of the reduced program, with its initial and expected contents."""
     judged, expected = content.unread, content.now
     if golden is not None:
-        name = content.buffer.name
-        known = golden.get(name) if content.buffer.is_entry else None
-        judged = content.unread & (content.kept_writer == content.writer) & (known is not None)
-        if known is not None:
-            expected = np.where(judged, known.contiguous().ravel(), expected)
-    # The harness passes a tensor that is neither an input nor an output as an input of zeros. Where an output is
-    # written only in part, the rest would be what the device's memory held.
+        output = golden.get(content.buffer.name) if content.buffer.is_entry else None
+        judged = content.unread & (content.kept_writer == content.writer) & (output is not None)
+        if output is not None:
+            expected = np.where(judged, output.contiguous().ravel(), expected)
+    # A tensor that is neither an input nor an output gets zeros from the harness. An output that is only partly
+    # written needs an input too, because its other elements would have the contents of the device's memory.
     has_input = (
         bool(content.supplied.any())
         or not bool(content.unread.any())
@@ -393,7 +389,7 @@ def _part(program: Program, argument: ProgramArgument, contents: Array) -> Tenso
 
 
 def _final_contents(buffer: Buffer, outputs: TensorFolder | None) -> Array:
-    """Return the final contents of an argument of the case, flat. They are zeros for any other buffer."""
+    """Return the final contents of an argument of the case, flat. Zeros if it is no output, or for other buffers."""
     if buffer.is_entry and outputs is not None and buffer.name in outputs.names:
         view = outputs.tensor(buffer.name)
         if view.dtype is buffer.dtype and view.numel == math.prod(buffer.shape):

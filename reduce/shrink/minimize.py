@@ -1,30 +1,8 @@
 """Searches for a smallest interesting subset of elements, by asking an oracle for runs.
 
-A minimizer is a chain of states that never change. A state knows its best candidate so far and what it asks next, and
-the answer gives the next state. As nothing changes in place, the questions that follow either answer can be known
-before it comes (`Minimizer.ask`). The caller owns processes and budgets, and may report runs in any order.
-
-`minimize` runs these searches one after another, each from what the last one left:
-
-1. `Ancestors` asks once whether the ancestors of the failing output suffice.
-2. `CutBisection` finds the needed elements one by one, last first. In dependency order every prefix is closed. The last
-   needed element ends the shortest interesting prefix. It is kept with its ancestors, and the next one is sought among
-   what is left before it. With k elements needed that takes about k log2(n / k) answers. For small k that is what the
-   number of choices requires.
-3. `LoneTask` interrupts the bisection when a cut fails in another way. Such a cut tells nothing of where the task at
-   fault is, and neither do most cuts near it. A few chains alone are less likely to hold a task that needs another one,
-   and to lack the other one. So ends of chains are tested in groups (Dorfman 1943), which are halved where one fails.
-4. `Sweep` tries each element alone until no element can be dropped alone.
-5. `Chunks` tries larger steps, each round followed by a sweep.
-
-Where to cut is the Bayesian choice of largest expected information (as in group testing; Hwang 1972 for the prior's
-geometric form). The choice assumes that what is interesting stays so when more is kept. Where that fails, the result is
-still interesting but may be larger than necessary. The sweep finds that out.
-
-The larger steps are for oracles that break this assumption. Some elements undo each other: a sign that is changed
-twice, or a value that is computed in two ways. Dropping one of them alone ends the failure, and dropping a second one
-brings it back. ddmin (Zeller and Hildebrandt 2002) finds such steps by its parts and their complements. Here they are
-tried in that order, up to a bound, on what the sweep has left.
+A search is a chain of immutable states (`MinimizerState`): a state asks one query, and each answer gives the next
+state. `minimize` makes the first state of a search that has several phases. `Minimizer` walks the chain, and proposes
+the runs that the next queries will probably need. The caller makes the runs, and may report them in any order.
 """
 
 from __future__ import annotations
@@ -34,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, pairwise
 from math import ceil, log, sqrt
 from typing import Generic, Protocol, TypeVar
 
@@ -44,26 +22,31 @@ import numpy.typing as npt
 C = TypeVar("C", bound=Hashable)
 """A candidate is a subset of elements that are kept, or a reduced program."""
 
+
 Subset = frozenset[int]
 """A subset is the elements that a candidate keeps, by their numbers."""
 
 
 class Answer(Enum):
-    """What a run of a candidate showed.
+    """The answer of a run of a candidate.
 
-    INTERESTING is the failure looked for. With NOT the failure is gone, and SLIPPED is another failure. INVALID does
-    not build or run, or cannot be judged.
+    - INTERESTING: the failure that is looked for.
+    - PASSED: no failure.
+    - SLIPPED: another failure.
+    - INVALID: the candidate does not build or run, or cannot be judged.
+
+    Journals hold the values.
     """
 
     INTERESTING = "interesting"
-    NOT = "not"
+    PASSED = "not"
     SLIPPED = "slipped"
     INVALID = "invalid"
 
 
 @dataclass(frozen=True)
 class Query(Generic[C]):
-    """Is one of the first `runs` runs of the candidate interesting?"""
+    """The question whether one of the first `runs` runs of a candidate is interesting."""
 
     candidate: C
     runs: int = 1
@@ -77,11 +60,37 @@ class Trial(Generic[C]):
     number: int
 
 
+class MinimizerState(Protocol[C]):
+    """An immutable state of a search."""
+
+    @property
+    def best(self) -> C:
+        """Return the smallest candidate that was found interesting."""
+        ...
+
+    @property
+    def query(self) -> Query[C] | None:
+        """Return the query to answer next, or None at the end of the search."""
+        ...
+
+    @property
+    def chance(self) -> float:
+        """Return the estimated chance that the answer is INTERESTING.
+
+        The estimate orders the runs that are made ahead. It never changes the result.
+        """
+        ...
+
+    def next_state(self, answer: Answer) -> MinimizerState[C]:
+        """Return the state after the query got this answer."""
+        ...
+
+
 @dataclass(frozen=True)
 class DependencyGraph:
-    """Elements 0 ... n - 1 in dependency order. Each has the elements that it needs, which all have smaller numbers.
+    """Elements 0 ... n - 1 in dependency order, and for each the elements that it needs.
 
-    An element whose inputs may be replaced by recorded values has no predecessors here.
+    A set of elements is closed if it has all predecessors of its elements. In dependency order every prefix is closed.
 
     Raises:
         ValueError: a predecessor does not come before its element.
@@ -97,8 +106,8 @@ class DependencyGraph:
                 )
 
     @staticmethod
-    def without_edges(n: int) -> DependencyGraph:
-        """n elements, each of which can be dropped alone."""
+    def edgeless(n: int) -> DependencyGraph:
+        """Return n elements that do not need each other."""
         return DependencyGraph(((),) * n)
 
     def __len__(self) -> int:
@@ -110,16 +119,16 @@ class DependencyGraph:
         return frozenset(range(len(self)))
 
     @cached_property
-    def _is_free(self) -> bool:
-        return not any(self.predecessors)
+    def _has_edges(self) -> bool:
+        return any(self.predecessors)
 
     def closed_subset(self, kept: Iterable[int]) -> Subset:
-        """The largest closed part, which leaves out the elements that depend on one that is not kept.
+        """Return the largest closed subset of `kept`.
 
         >>> sorted(DependencyGraph(((), (0,), (), (1, 2))).closed_subset({0, 2, 3}))
         [0, 2]
         """
-        if self._is_free:
+        if not self._has_edges:
             return frozenset(kept)
         closed = set[int]()
         for element in sorted(kept):
@@ -127,10 +136,10 @@ class DependencyGraph:
                 closed.add(element)
         return frozenset(closed)
 
-    def with_ancestors(self, elements: Iterable[int]) -> Subset:
-        """The smallest closed set that has these elements.
+    def add_ancestors(self, elements: Iterable[int]) -> Subset:
+        """Return the smallest closed set that has these elements.
 
-        >>> sorted(DependencyGraph(((), (0,), (), (1, 2))).with_ancestors({1, 2}))
+        >>> sorted(DependencyGraph(((), (0,), (), (1, 2))).add_ancestors({1, 2}))
         [0, 1, 2]
         """
         closed, todo = set[int](), list(elements)
@@ -142,7 +151,7 @@ class DependencyGraph:
         return frozenset(closed)
 
     def sinks(self, kept: Subset) -> tuple[int, ...]:
-        """The elements of `kept` that no other one of them depends on, in dependency order.
+        """Return the elements of `kept` that no other element of `kept` needs, in dependency order.
 
         >>> DependencyGraph(((), (0,), (), (1, 2))).sinks(frozenset({0, 1, 2}))
         (1, 2)
@@ -151,9 +160,120 @@ class DependencyGraph:
         return tuple(sorted(kept - needed))
 
 
+REJECTION_ERROR = 0.01
+"""A rejected candidate is interesting with at most this chance."""
+
+
+CHUNK_ROUNDS = 2
+"""A search has this many rounds of chunks, each followed by a sweep. A round repeats no run."""
+
+
+def minimize(
+    graph: DependencyGraph,
+    *,
+    best: Subset | None = None,
+    targets: Subset | None = None,
+    rate: float = 1.0,
+    error: float = REJECTION_ERROR,
+) -> MinimizerState[Subset]:
+    """Return the first state of the whole search.
+
+    Each phase starts from the best candidate of the phase before:
+
+    1. `Ancestors` asks whether the ancestors of the failing output suffice.
+    2. `Cuts` bisects for the needed elements.
+    3. `Sweep` tries to drop each element, until no element can be dropped alone.
+    4. `Chunks` tries larger steps, if failures are sure. Another sweep follows each round.
+
+    Args:
+        best: the interesting candidate to start from. All elements if not given.
+        targets: the elements that write the failing output, if known.
+        rate: how often an interesting candidate fails (`cautious_rate`).
+        error: the largest chance that a rejected candidate is interesting.
+    """
+    runs = passes_to_reject(rate, error)
+    best = graph.all_elements if best is None else best
+
+    def start_sweep(best: Subset, _monotone: bool) -> Sweep:
+        return Sweep.start(graph, best, runs=runs)
+
+    def start_chunks(best: Subset, monotone: bool) -> Chunks:
+        return Chunks.start(graph, best, runs=runs, monotone=monotone)
+
+    return Phases.start(
+        Ancestors.start(graph, best, best if targets is None else targets, runs=runs),
+        lambda best, _monotone: Cuts.start(graph, best, rate=rate),
+        start_sweep,
+        # A run in which a flaky failure does not show looks as if the oracle were not monotone.
+        *((start_chunks, start_sweep) * CHUNK_ROUNDS if rate == 1 else ()),
+    )
+
+
+def sweep(
+    graph: DependencyGraph, best: Subset, *, rate: float = 1.0, error: float = REJECTION_ERROR
+) -> Sweep:
+    """Return a sweep alone, for a candidate that was 1-minimal before another edit. Arguments as for `minimize`."""
+    return Sweep.start(graph, best, runs=passes_to_reject(rate, error))
+
+
+Phase = Callable[[Subset, bool], MinimizerState[Subset]]
+"""Starts a search from the best candidate so far. The flag says whether the oracle is monotone as far as known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phases:
+    """Several searches, each from the best candidate of the one before.
+
+    An oracle is monotone if an interesting candidate stays interesting when more elements are kept. `rejected` are
+    candidates without the failure. `monotone` is false once an interesting candidate was found inside one of them.
+    """
+
+    state: MinimizerState[Subset]
+    following: tuple[Phase, ...]
+    rejected: frozenset[Subset] = frozenset()
+    monotone: bool = True
+
+    @staticmethod
+    def start(first: MinimizerState[Subset], *following: Phase) -> Phases:
+        """Begin with the state `first`. Each following phase starts when the one before it ends."""
+        return Phases(state=first, following=following)._skip_ended_phases()
+
+    @property
+    def best(self) -> Subset:
+        """Return the best candidate of the current phase."""
+        return self.state.best
+
+    @property
+    def query(self) -> Query[Subset] | None:
+        """Return the query of the current phase."""
+        return self.state.query
+
+    @property
+    def chance(self) -> float:
+        """Return the estimate of the current phase."""
+        return self.state.chance
+
+    def next_state(self, answer: Answer) -> Phases:
+        """Return the phase's next state, or the start of the next phase."""
+        query = self.query
+        rejected, monotone = self.rejected, self.monotone
+        if query is not None and answer is Answer.PASSED:
+            rejected |= {query.candidate}
+        if query is not None and answer is Answer.INTERESTING:
+            monotone = monotone and not any(query.candidate < candidate for candidate in rejected)
+        state = self.state.next_state(answer)
+        return replace(self, state=state, rejected=rejected, monotone=monotone)._skip_ended_phases()
+
+    def _skip_ended_phases(self) -> Phases:
+        state, following = self.state, self.following
+        while state.query is None and following:
+            state, following = following[0](state.best, self.monotone), following[1:]
+        return replace(self, state=state, following=following)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ancestors:
-    """Asks one question: do the elements that the failing output depends on suffice?"""
+    """Asks once whether the elements that the failing output depends on suffice."""
 
     best: Subset
     candidate: Subset
@@ -162,133 +282,102 @@ class Ancestors:
 
     @staticmethod
     def start(graph: DependencyGraph, best: Subset, targets: Subset, *, runs: int = 1) -> Ancestors:
-        """Begin with `best`. `targets` are the elements that write the failing output."""
-        candidate = graph.with_ancestors(targets) & best
+        """Return the first state. `targets` are the elements that write the failing output."""
+        candidate = graph.add_ancestors(targets) & best
         return Ancestors(best=best, candidate=candidate, runs=runs, asked=candidate == best)
 
     @property
     def query(self) -> Query[Subset] | None:
-        """Asks for the ancestors, once."""
+        """Return the query for the ancestors. None if it was asked."""
         return None if self.asked else Query(self.candidate, self.runs)
 
     @property
     def chance(self) -> float:
-        """The ancestors of a failing output nearly always suffice."""
+        """Return 0.95: the ancestors of a failing output nearly always suffice."""
         return 0.95
 
     def next_state(self, answer: Answer) -> Ancestors:
-        """The end of the search. The ancestors are the best if they suffice."""
+        """Return the end of the search. The ancestors are the best candidate if they suffice."""
         best = self.candidate if answer is Answer.INTERESTING else self.best
         return replace(self, best=best, asked=True)
 
 
-MAX_PARTS = 16
-"""A step tries at most this many parts. A search that finds nothing costs at most 2 (2 + 4 + 8 + 16) tests with it."""
-PARTS_IF_MONOTONE = 4
-"""A search has this many parts where no result so far shows that keeping more is worse. One round costs as many
-tests."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Chunks:
-    """Tries `parts` equal parts of `best` in dependency order.
+class Cuts:
+    """A bisection that a search for a lone task may interrupt once.
 
-    Each part is tried alone with its ancestors. Then each part is left out with its dependents. This repeats with
-    smaller parts, down to one for each element.
-
-    `seen` says whether an interesting candidate was found inside one that is not interesting. If none was, only the
-    elements that nothing depends on are divided, once, and each part is tried alone. The sweep has tried to drop those
-    parts already.
+    The first cut that fails in another way starts that search. Afterwards a new bisection starts from its best, and
+    treats such cuts as passing. If failures are rare, or a needed element is known, there is only bisection.
     """
 
-    graph: DependencyGraph
-    best: Subset
-    runs: int
-    seen: bool
-    parts: int
-    place: int = 0
+    state: CutBisection | LoneTask
+    may_seek_lone_task: bool
 
     @staticmethod
-    def start(graph: DependencyGraph, best: Subset, *, runs: int = 1, seen: bool) -> Chunks:
-        """Begin with what a sweep has left."""
-        parts = 2 if seen else min(PARTS_IF_MONOTONE, len(graph.sinks(best)))
-        return Chunks(graph=graph, best=best, runs=runs, seen=seen, parts=parts)._skip_trivial_steps()
+    def start(graph: DependencyGraph, best: Subset, *, rate: float = 1.0) -> Cuts:
+        """Return the first state. `best` is interesting and closed, and fails at `rate`."""
+        return Cuts(state=CutBisection.start(graph, best, rate=rate), may_seek_lone_task=rate == 1)
+
+    @property
+    def best(self) -> Subset:
+        """Return the best candidate of the current search."""
+        return self.state.best
 
     @property
     def query(self) -> Query[Subset] | None:
-        """Asks for the next part, or for all but the next part."""
-        candidate = None if self._is_done else self._candidate
-        return None if candidate is None else Query(candidate, self.runs)
+        """Return the query of the current search."""
+        return self.state.query
 
     @property
     def chance(self) -> float:
-        """A larger step rarely helps where a small one does not."""
-        return 0.1
+        """Return the estimate of the current search."""
+        return self.state.chance
 
-    def next_state(self, answer: Answer) -> Chunks:
-        """Start again with a smaller candidate, or go on."""
-        if answer is Answer.INTERESTING:
-            assert self._candidate is not None
-            return Chunks.start(self.graph, self._candidate, runs=self.runs, seen=True)
-        return replace(self, place=self.place + 1)._skip_trivial_steps()
+    def next_state(self, answer: Answer) -> Cuts:
+        """Return the current search's next state, or the start of the next search."""
+        state = self.state
+        if isinstance(state, LoneTask):
+            return replace(self, state=state.next_state(answer))._skip_ended_search()
+        suspects_lone_task = self.may_seek_lone_task and not state.found_count and answer is Answer.SLIPPED
+        if not suspects_lone_task:
+            return replace(self, state=state.next_state(answer))
+        # The prefix of a cut that was rejected does not hold the task at fault.
+        cleared = max((cut for cut, _ in state.rejections), default=0)
+        search = LoneTask.start(state.graph, state.best, frozenset(state.undecided[cleared:]))
+        return replace(self, state=search, may_seek_lone_task=False)._skip_ended_search()
 
-    @property
-    def _elements(self) -> tuple[int, ...]:
-        return tuple(sorted(self.best)) if self.seen else self.graph.sinks(self.best)
-
-    @property
-    def _is_done(self) -> bool:
-        if self.seen:
-            return self.parts > min(MAX_PARTS, len(self.best))
-        # With two parts, the sweep has tried each as the rest of the other.
-        return self.parts < 3 or self.place >= self.parts
-
-    @property
-    def _candidate(self) -> Subset | None:
-        """Return the candidate of the current step. None if the step would leave nothing or everything."""
-        elements = self._elements
-        part = self.place % self.parts
-        low, high = (len(elements) * end // self.parts for end in (part, part + 1))
-        if self.place < self.parts:
-            kept = self.graph.with_ancestors(elements[low:high])
-        else:
-            kept = self.graph.closed_subset(self.best.difference(elements[low:high]))
-        return kept if kept and kept < self.best else None
-
-    def _skip_trivial_steps(self) -> Chunks:
-        """Skip steps that would leave nothing or everything."""
-        state = self
-        while not state._is_done:
-            if state.place >= 2 * state.parts:
-                state = replace(state, parts=state._next_part_count, place=0)
-            elif state._candidate is None:
-                state = replace(state, place=state.place + 1)
-            else:
-                break
-        return state
-
-    @property
-    def _next_part_count(self) -> int:
-        """Return twice as many parts, up to one for each element."""
-        elements = len(self.best)
-        return min(2 * self.parts, elements) if self.parts < elements else elements + 1
+    def _skip_ended_search(self) -> Cuts:
+        if isinstance(self.state, LoneTask) and self.state.query is None:
+            return replace(self, state=CutBisection.start(self.state.graph, self.state.best))
+        return self
 
 
 Floats = npt.NDArray[np.float64]
 
+
 CUT_ERROR = 0.05
-"""An unneeded element is kept with this chance when failures are rare. The sweep finds such elements."""
+"""If failures are rare, an unneeded element is kept with this chance. The sweep drops it later."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CutBisection:
-    """Bisection for the last needed element. `base` is closed and kept. `open` are the other elements of `best`, in
-    dependency order.
+    """Bisects for the needed elements, the last one first.
 
-    belief: for i = 0 ... len(open), the probability that `base` with the first i of `open` is interesting, and with
-    fewer is not.
-    seen: pairs of i and the number of runs of that candidate that were not interesting.
-    rate: how often an interesting candidate fails.
+    The last needed element ends the shortest interesting prefix. It is kept with its ancestors, and the next one is
+    sought before it. For k needed elements of n this takes about k log2(n / k) answers, which is optimal for small k.
+
+    Each cut has the largest expected information, as in group testing (Hwang 1972 for the geometric prior). This choice
+    assumes a monotone oracle. With another oracle, the result is interesting but may be larger than necessary.
+
+    Attributes:
+        base: the elements that are kept for good: the needed elements found so far, with their ancestors.
+        undecided: the other elements of `best`, in dependency order.
+        belief: for i = 0 ... len(undecided), the probability that `base` needs exactly the first i of `undecided` to be
+            interesting.
+        rejections: pairs of a number i and the number of runs with the first i elements that were not interesting.
+        rate: how often an interesting candidate fails.
+        total: the number of elements at the start.
+        found_count: the number of needed elements found so far.
     """
 
     graph: DependencyGraph
@@ -296,31 +385,32 @@ class CutBisection:
     rate: float
     total: int
     base: Subset
-    open: tuple[int, ...]
-    found: int
+    undecided: tuple[int, ...]
+    found_count: int
     belief: Floats
-    seen: tuple[tuple[int, int], ...] = ()
+    rejections: tuple[tuple[int, int], ...] = ()
 
     @staticmethod
     def start(graph: DependencyGraph, best: Subset | None = None, *, rate: float = 1.0) -> CutBisection:
-        """Begin with `best`, by default with all elements."""
+        """Return the first state. `best` is interesting and closed; all elements if not given."""
         best = graph.all_elements if best is None else best
-        return _seek(graph=graph, best=best, base=frozenset(), found=0, total=max(1, len(best)), rate=rate)
+        return _start_bisection(
+            graph=graph, best=best, base=frozenset(), found_count=0, total=max(1, len(best)), rate=rate
+        )
 
     @cached_property
     def cut(self) -> int | None:
-        """Return how many of `open` to keep next. None if none can be dropped."""
-        last = len(self.open)
+        """Return how many undecided elements to keep in the next query. None if the place is known."""
+        last = len(self.undecided)
         if last == 0 or self.belief[last] >= 1 - CUT_ERROR:
             return None
-        seen = dict(self.seen)
         can_ask = np.ones(last, np.bool_)
         if self.rate == 1:
-            can_ask[list(seen)] = False
+            can_ask[[cut for cut, _ in self.rejections]] = False
         if not can_ask.any():
             return None
         likeliest = int(self.belief[:last].argmax())
-        # The place is nearly certain, and only a run that shows it is missing.
+        # The place is nearly certain, but no run has shown it yet.
         if self.belief[likeliest] >= 1 - CUT_ERROR and can_ask[likeliest]:
             return likeliest
         below = np.cumsum(self.belief)[:-1]
@@ -329,15 +419,15 @@ class CutBisection:
 
     @property
     def query(self) -> Query[Subset] | None:
-        """Asks for a further run of the base with `cut` other elements."""
+        """Return the query for one more run of the base with `cut` undecided elements."""
         if self.cut is None:
             return None
-        kept = self.base.union(self.open[: self.cut])
-        return Query(kept, dict(self.seen).get(self.cut, 0) + 1)
+        kept = self.base.union(self.undecided[: self.cut])
+        return Query(kept, dict(self.rejections).get(self.cut, 0) + 1)
 
     @property
     def chance(self) -> float:
-        """Return the chance that the last needed element is kept and the run then fails."""
+        """Return the chance that the candidate has the last needed element, and that the run then fails."""
         return self.rate * float(self.belief[: self.cut + 1].sum()) if self.cut is not None else 0.0
 
     def next_state(self, answer: Answer) -> CutBisection:
@@ -345,57 +435,55 @@ class CutBisection:
         cut = self.cut
         assert cut is not None
         if answer is Answer.INTERESTING:
-            belief = self.belief[: cut + 1]
             state = replace(
                 self,
-                best=self.base.union(self.open[:cut]),
-                open=self.open[:cut],
-                belief=_normalize(belief),
-                seen=tuple((at, runs) for at, runs in self.seen if at < cut),
+                best=self.base.union(self.undecided[:cut]),
+                undecided=self.undecided[:cut],
+                belief=_normalize(self.belief[: cut + 1]),
+                rejections=tuple((place, runs) for place, runs in self.rejections if place < cut),
             )
         else:
             belief = self.belief.copy()
             belief[: cut + 1] *= 0 if answer is Answer.INVALID else 1 - self.rate
-            seen = dict(self.seen)
-            state = replace(
-                self, belief=_normalize(belief), seen=tuple({**seen, cut: seen.get(cut, 0) + 1}.items())
-            )
-        if state.cut is not None or not state.open:
+            rejections = dict(self.rejections)
+            rejections[cut] = rejections.get(cut, 0) + 1
+            state = replace(self, belief=_normalize(belief), rejections=tuple(rejections.items()))
+        if state.cut is not None or not state.undecided:
             return state
-        last = state.open[-1]
-        return _seek(
+        last_needed = state.undecided[-1]
+        return _start_bisection(
             graph=state.graph,
             best=state.best,
-            base=state.base | state.graph.with_ancestors({last}),
-            found=state.found + 1,
+            base=state.base | state.graph.add_ancestors({last_needed}),
+            found_count=state.found_count + 1,
             total=state.total,
             rate=state.rate,
         )
 
 
-def _seek(
-    *, graph: DependencyGraph, best: Subset, base: Subset, found: int, total: int, rate: float
+def _start_bisection(
+    *, graph: DependencyGraph, best: Subset, base: Subset, found_count: int, total: int, rate: float
 ) -> CutBisection:
-    """The search for the next needed element. It assumes that needed elements are as dense as they were above."""
-    left = tuple(sorted(best - base))
-    density = (found + 1) / (total - len(left) + total / 2)
-    places = np.arange(len(left), -1, -1.0)
-    belief = np.exp(places * np.log1p(-min(0.5, density)))
+    """Return the search for the next needed element. The prior's density is that of the needed elements so far."""
+    undecided = tuple(sorted(best - base))
+    density = (found_count + 1) / (total - len(undecided) + total / 2)
+    distances = np.arange(len(undecided), -1, -1.0)
+    belief = np.exp(distances * np.log1p(-min(0.5, density)))
+    # At least one element is needed. That no further one is needed gets less likely with each one found.
+    none_needed = 1 / (found_count + 1) if found_count else 0.0
     belief[0] = 0.0
-    # The empty candidate is never interesting. After the first needed element, each one found makes further ones
-    # likelier.
-    none = 1 / (found + 1) if found else 0.0
     others = belief.sum()
-    belief = belief * ((1 - none) / others) if others else belief
-    belief[0] = none if others else 1.0
+    if others:
+        belief *= (1 - none_needed) / others
+    belief[0] = none_needed if others else 1.0
     return CutBisection(
         graph=graph,
         best=best,
         rate=rate,
         total=total,
         base=base,
-        open=left,
-        found=found,
+        undecided=undecided,
+        found_count=found_count,
         belief=belief,
     )
 
@@ -404,16 +492,16 @@ def _normalize(belief: Floats) -> Floats:
     total = belief.sum()
     if total > 0:
         return belief / total
-    # A result has occurred that had probability 0. Only that the whole is interesting is still known.
-    last = np.zeros_like(belief)
-    last[-1] = 1.0
-    return last
+    # An answer had probability 0. All that is still known is that the whole candidate is interesting.
+    whole = np.zeros_like(belief)
+    whole[-1] = 1.0
+    return whole
 
 
 def _information(share: Floats, rate: float) -> Floats:
-    """Bits of information in a run that fails with probability `rate * share` and otherwise passes.
+    """Return the expected information, in bits, of a run of a candidate.
 
-    `share` is the probability that the candidate is interesting, and `rate` how often it fails then.
+    `share` is the probability that the candidate is interesting. An interesting candidate fails at `rate`.
     """
     return _entropy(rate * share) - share * _entropy(np.array(rate))
 
@@ -424,161 +512,450 @@ def _entropy(p: Floats) -> Floats:
 
 
 GROUP_COUNT = 4
-"""The suspects are split in this many groups. A larger number finds a lone task in smaller candidates but more runs."""
+"""The suspects are split into this many groups. More groups take more runs, of smaller candidates."""
+
+
 MIN_SUSPECT_SHARE = 0.2
-"""At least this share of the suspects must be left. Below it, the search no longer assumes that a lone task is at
-fault."""
+"""If less than this share of the suspects is left, the fault is probably in no single chain, and the search ends."""
+
 
 Group = tuple[int, ...]
-"""A group is the ends of chains. These elements are kept with their ancestors."""
+"""A group is a set of ends of chains. An end is tested with its ancestors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoneTask:
-    """Searches for one chain that fails alone, by group testing. Ends when a single chain is left, or no group failed
-    alone.
+    """Searches for one chain that fails alone, by group testing (Dorfman 1943).
 
-    suspects: elements of `best`. If only one element is at fault, it is among them. `at_first` is how many there were.
-    groups: the groups to be tested, next one first. `doubtful` are groups that failed in another way.
-    refused: candidates of the doubtful groups.
-    confirmed: whether a group has failed alone.
+    A cut that fails in another way does not show where the fault is, and neither do most cuts near it. A few whole
+    chains are less likely to fail in another way. So groups of chains are tested, and a group that fails is halved. The
+    search ends when one chain is left, or no group fails.
+
+    Attributes:
+        suspects: elements of `best`. If a single element is at fault, it is one of them.
+        initial_count: the number of suspects at the start.
+        groups: the groups to test, the next one first.
+        slipped: the groups that failed in another way. Their halves are tested when all other groups were.
+        slipped_candidates: the candidates of such groups.
+        confirmed: whether a group has failed alone.
     """
 
     graph: DependencyGraph
     best: Subset
     suspects: Subset
-    at_first: int
+    initial_count: int
     groups: tuple[Group, ...]
-    doubtful: tuple[Group, ...] = ()
-    refused: frozenset[Subset] = frozenset()
+    slipped: tuple[Group, ...] = ()
+    slipped_candidates: frozenset[Subset] = frozenset()
     confirmed: bool = False
 
     @staticmethod
     def start(graph: DependencyGraph, best: Subset, suspects: Subset) -> LoneTask:
-        """Begin with an interesting candidate that is closed and always fails."""
-        groups = _parts(graph.sinks(suspects), GROUP_COUNT)
-        state = LoneTask(graph=graph, best=best, suspects=suspects, at_first=len(suspects), groups=groups)
+        """Return the first state. `best` is interesting and closed, and always fails."""
+        groups = _split(graph.sinks(suspects), GROUP_COUNT)
+        state = LoneTask(
+            graph=graph, best=best, suspects=suspects, initial_count=len(suspects), groups=groups
+        )
         return state._skip_to_test()
 
     @property
     def query(self) -> Query[Subset] | None:
-        """Asks for the chains of the next group."""
-        return Query(self.graph.with_ancestors(self.groups[0])) if self.groups else None
+        """Return the query for the chains of the next group."""
+        return Query(self.graph.add_ancestors(self.groups[0])) if self.groups else None
 
     @property
     def chance(self) -> float:
-        """Return the share of the suspects that is in the next group."""
+        """Return the share of the suspects that the next group has."""
         query = self.query
         return len(query.candidate & self.suspects) / len(self.suspects) if query is not None else 0.0
 
     def next_state(self, answer: Answer) -> LoneTask:
-        """Go into the group, drop it, or put it off. INVALID ends the search, because elements then need others
-        that are unknown."""
+        """Halve a group that fails, drop a group that passes, and put off a group that fails in another way.
+
+        INVALID ends the search: the chains then need elements that the graph does not know.
+        """
         query, group, others = self.query, self.groups[0], self.groups[1:]
         assert query is not None
         kept = query.candidate
-        if answer is Answer.INTERESTING:
-            groups = _parts(group, 2) if len(group) > 1 else ()
-            state = replace(self, best=kept, suspects=self.suspects & kept, groups=groups, doubtful=())
-            return replace(state, confirmed=True)._skip_to_test()
-        if answer is Answer.INVALID:
-            return replace(self, groups=(), doubtful=())
-        if answer is Answer.NOT:
-            return replace(self, suspects=self.suspects - kept, groups=others)._skip_to_test()
-        doubtful, refused = (*self.doubtful, group), self.refused | {kept}
-        return replace(self, groups=others, doubtful=doubtful, refused=refused)._skip_to_test()
+        match answer:
+            case Answer.INTERESTING:
+                state = replace(
+                    self,
+                    best=kept,
+                    suspects=self.suspects & kept,
+                    groups=_split(group, 2) if len(group) > 1 else (),
+                    slipped=(),
+                    confirmed=True,
+                )
+            case Answer.PASSED:
+                state = replace(self, suspects=self.suspects - kept, groups=others)
+            case Answer.SLIPPED:
+                state = replace(
+                    self,
+                    groups=others,
+                    slipped=(*self.slipped, group),
+                    slipped_candidates=self.slipped_candidates | {kept},
+                )
+            case Answer.INVALID:
+                return replace(self, groups=(), slipped=())
+        return state._skip_to_test()
 
     def _skip_to_test(self) -> LoneTask:
-        """Skip groups that need no test. The result has a group worth testing first, or no groups."""
+        """Skip groups that need no test. Returns a state whose first group needs one, or a state without groups."""
         state = self
         while True:
-            if not state.confirmed and len(state.suspects) < MIN_SUSPECT_SHARE * state.at_first:
+            if not state.confirmed and len(state.suspects) < MIN_SUSPECT_SHARE * state.initial_count:
                 return replace(state, groups=())
             if not state.groups:
-                groups = tuple(part for group in state.doubtful for part in state._halves(group))
+                groups = tuple(half for group in state.slipped for half in state._halve(group))
                 if not groups:
                     return state
-                state = replace(state, groups=groups, doubtful=())
+                state = replace(state, groups=groups, slipped=())
             group, others = state.groups[0], state.groups[1:]
-            kept = state.graph.with_ancestors(group)
-            is_known = kept == state.best or kept in state.refused
-            is_implied = state.confirmed and len(group) > 1 and not others and not state.doubtful
+            kept = state.graph.add_ancestors(group)
+            is_known = kept == state.best or kept in state.slipped_candidates
+            # A group failed, and all of it but this part passes.
+            is_implied = state.confirmed and len(group) > 1 and not others and not state.slipped
             if not kept & state.suspects:
                 state = replace(state, groups=others)
             elif is_known or is_implied:
-                state = replace(state, groups=state._halves(group) + others)
+                state = replace(state, groups=state._halve(group) + others)
             else:
                 return state
 
-    def _halves(self, group: Group) -> tuple[Group, ...]:
-        """The halves of a group. For one chain, its lower half."""
+    def _halve(self, group: Group) -> tuple[Group, ...]:
+        """Return the halves of a group, or the lower half of a single chain."""
         if len(group) > 1:
-            return _parts(group, 2)
-        chain = sorted(self.graph.with_ancestors(group) & self.suspects)
+            return _split(group, 2)
+        chain = sorted(self.graph.add_ancestors(group) & self.suspects)
         return (self.graph.sinks(frozenset(chain[: len(chain) // 2])),) if len(chain) > 1 else ()
 
 
-def _parts(ends: Sequence[int], most: int) -> tuple[Group, ...]:
+def _split(ends: Sequence[int], most: int) -> tuple[Group, ...]:
+    """Split ends of chains into at most `most` groups of about equal size."""
     count = min(most, len(ends))
-    places = [len(ends) * part // count for part in range(count)] if count else []
-    return tuple(tuple(ends[low:high]) for low, high in zip(places, [*places[1:], len(ends)], strict=True))
+    bounds = [len(ends) * group // count for group in range(count + 1)] if count else []
+    return tuple(tuple(ends[low:high]) for low, high in pairwise(bounds))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cuts:
-    """Bisection, interrupted once by a search for a lone task at fault.
+class Sweep:
+    """Tries to drop each element until the result is 1-minimal.
 
-    The search begins at the first cut that fails in another way. Afterwards bisection goes on with what it left, and
-    treats such cuts as passing. If failures are rare, or a needed element is known already, there is only bisection.
+    1-minimal means that each closed candidate with one element less than `best` was tested and rejected (Zeller and
+    Hildebrandt 2002, definition 10, among closed candidates).
+
+    A sink is an element that no other element of `best` needs. Only a sink can be dropped alone. If the failure is gone
+    without a sink, then dropping an ancestor, and the sink with it, is not tried. If the program without some sinks is
+    invalid or fails in another way, the ancestors are tried.
+
+    Attributes:
+        todo: elements to drop with their dependents, the next one last.
+        unclear: the sinks without which the program was invalid or failed in another way.
+        group: a smaller candidate to try before the elements of `todo`.
     """
 
-    state: CutBisection | LoneTask
-    may_be_lone: bool
+    graph: DependencyGraph
+    best: Subset
+    runs: int
+    todo: tuple[int, ...]
+    unclear: Subset = frozenset()
+    group: Subset | None = None
 
     @staticmethod
-    def start(graph: DependencyGraph, best: Subset, *, rate: float = 1.0) -> Cuts:
-        """Begin with an interesting candidate that is closed and fails at `rate`."""
-        return Cuts(state=CutBisection.start(graph, best, rate=rate), may_be_lone=rate == 1)
-
-    @property
-    def best(self) -> Subset:
-        """Return the smallest candidate of the current search."""
-        return self.state.best
+    def start(graph: DependencyGraph, best: Subset, *, runs: int = 1) -> Sweep:
+        """Return the first state. `runs` passes reject a candidate."""
+        return Sweep(graph=graph, best=best, runs=runs, todo=graph.sinks(best))
 
     @property
     def query(self) -> Query[Subset] | None:
-        """Return what the current search asks next."""
-        return self.state.query
+        """Return the query for the group, or for the best candidate without the next element."""
+        if self.group is not None:
+            return Query(self.group, self.runs)
+        if not self.todo:
+            return None
+        return Query(self.graph.closed_subset(self.best - {self.todo[-1]}), self.runs)
 
     @property
     def chance(self) -> float:
-        """Return the chance that the current search estimates."""
-        return self.state.chance
+        """Return a low chance: earlier phases rarely leave elements to drop. A group has a better one."""
+        return 0.05 if self.group is None else 0.5
 
-    def next_state(self, answer: Answer) -> Cuts:
-        """The current search's next state, or the next search."""
-        state = self.state
-        if not (isinstance(state, CutBisection) and self._suspects_lone_task(state, answer)):
-            return replace(self, state=state.next_state(answer))._next_search()
-        cleared = max((cut for cut, _ in state.seen), default=0)
-        search = LoneTask.start(state.graph, state.best, frozenset(state.open[cleared:]))
-        return replace(self, state=search, may_be_lone=False)._next_search()
+    def next_state(self, answer: Answer) -> Sweep:
+        """Drop the element, or go on with the next one."""
+        if answer is Answer.INTERESTING:
+            return self._restart_after_success()
+        if self.group is not None:
+            return replace(self, group=None)
+        element, todo = self.todo[-1], self.todo[:-1]
+        is_sink = element in self.graph.sinks(self.best)
+        unclear = self.unclear | {element} if is_sink and answer is not Answer.PASSED else self.unclear
+        if todo or not unclear:
+            return replace(self, todo=todo, unclear=unclear)
+        # The unclear sinks may need each other. Drop all of them with their own ancestors, then these ancestors alone.
+        group = self._drop_sinks(unclear)
+        return replace(
+            self, todo=tuple(sorted(self.best - group - unclear)), unclear=frozenset(), group=group
+        )
 
-    def _suspects_lone_task(self, state: CutBisection, answer: Answer) -> bool:
-        return self.may_be_lone and state.found == 0 and answer is Answer.SLIPPED
+    def _restart_after_success(self) -> Sweep:
+        """Return the state for a smaller best candidate.
 
-    def _next_search(self) -> Cuts:
-        if isinstance(self.state, LoneTask) and self.state.query is None:
-            return replace(self, state=CutBisection.start(self.state.graph, self.state.best))
-        return self
+        Earlier rejections do not hold for it. So all sinks are tried again, those not tested yet first. Before them,
+        the ancestors that only the dropped element needs are tried as a group. They are probably not needed either.
+        """
+        query = self.query
+        assert query is not None
+        best, old_sinks = query.candidate, self.graph.sinks(self.best)
+        group = self._drop_sinks(frozenset(old_sinks) - best) if self.group is None else None
+        tested = set(old_sinks) - set(self.todo)
+        # The last element of `todo` is tried first.
+        todo = sorted(self.graph.sinks(best), key=lambda element: (element not in tested, element))
+        return replace(
+            self, best=best, todo=tuple(todo), unclear=frozenset(), group=None if group == best else group
+        )
+
+    def _drop_sinks(self, dropped: Subset) -> Subset:
+        """Return the best candidate without these sinks and the ancestors that only they need."""
+        return self.graph.add_ancestors(set(self.graph.sinks(self.best)) - dropped)
+
+
+MAX_PARTS = 16
+"""The elements are divided into at most this many parts. A search without success takes 2 (2 + 4 + 8 + 16) queries."""
+
+
+PARTS_IF_MONOTONE = 4
+"""The sinks are divided into this many parts if the oracle is monotone as far as known. A search takes 4 queries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunks:
+    """Tries larger steps than a sweep, by the parts and complements of ddmin (Zeller and Hildebrandt 2002).
+
+    The steps are for oracles that are not monotone. Two elements may undo each other, such as two changes of a sign.
+    Dropping one of them ends the failure, and dropping both brings it back.
+
+    The elements of `best` are divided into `parts` equal parts in dependency order. Each part is tried alone with its
+    ancestors, and then left out with its dependents. This repeats with smaller parts, down to single elements.
+
+    If the oracle is monotone as far as known, only the sinks are divided, once. Each part is only tried alone, because
+    the sweep has tried to drop it.
+
+    `step` counts the steps with this number of parts.
+    """
+
+    graph: DependencyGraph
+    best: Subset
+    runs: int
+    monotone: bool
+    parts: int
+    step: int = 0
+
+    @staticmethod
+    def start(graph: DependencyGraph, best: Subset, *, runs: int = 1, monotone: bool) -> Chunks:
+        """Return the first state. `best` is the result of a sweep."""
+        parts = min(PARTS_IF_MONOTONE, len(graph.sinks(best))) if monotone else 2
+        return Chunks(graph=graph, best=best, runs=runs, monotone=monotone, parts=parts)._skip_trivial_steps()
+
+    @property
+    def query(self) -> Query[Subset] | None:
+        """Return the query for a part, or for all elements but a part."""
+        candidate = None if self._is_done else self._candidate
+        return None if candidate is None else Query(candidate, self.runs)
+
+    @property
+    def chance(self) -> float:
+        """Return 0.1: a larger step rarely helps where single elements did not."""
+        return 0.1
+
+    def next_state(self, answer: Answer) -> Chunks:
+        """Start again with a smaller candidate, or go to the next step."""
+        if answer is Answer.INTERESTING:
+            assert self._candidate is not None
+            return Chunks.start(self.graph, self._candidate, runs=self.runs, monotone=False)
+        return replace(self, step=self.step + 1)._skip_trivial_steps()
+
+    @property
+    def _divided_elements(self) -> tuple[int, ...]:
+        return self.graph.sinks(self.best) if self.monotone else tuple(sorted(self.best))
+
+    @property
+    def _is_done(self) -> bool:
+        if self.monotone:
+            # Each of two parts is the complement of the other, which the sweep has tried.
+            return self.parts < 3 or self.step >= self.parts
+        return self.parts > min(MAX_PARTS, len(self.best))
+
+    @property
+    def _candidate(self) -> Subset | None:
+        """Return the candidate of the current step. None if the step would leave nothing or everything."""
+        elements = self._divided_elements
+        part = self.step % self.parts
+        low, high = (len(elements) * end // self.parts for end in (part, part + 1))
+        if self.step < self.parts:
+            kept = self.graph.add_ancestors(elements[low:high])
+        else:
+            kept = self.graph.closed_subset(self.best.difference(elements[low:high]))
+        return kept if kept and kept < self.best else None
+
+    def _skip_trivial_steps(self) -> Chunks:
+        """Skip steps that would leave nothing or everything."""
+        state = self
+        while not state._is_done:
+            if state.step >= 2 * state.parts:
+                state = replace(state, parts=state._next_part_count, step=0)
+            elif state._candidate is None:
+                state = replace(state, step=state.step + 1)
+            else:
+                break
+        return state
+
+    @property
+    def _next_part_count(self) -> int:
+        """Return twice as many parts, up to one for each element. More parts than elements end the search."""
+        elements = len(self.best)
+        return min(2 * self.parts, elements) if self.parts < elements else elements + 1
+
+
+def passes_to_reject(rate: float, error: float) -> int:
+    """Return the least m for which a candidate that fails at `rate` passes m runs with a chance of at most `error`.
+
+    Raises:
+        ValueError: `rate` is not in (0, 1], or `error` not in (0, 1).
+
+    >>> passes_to_reject(1, 0.01), passes_to_reject(0.3, 0.01)
+    (1, 13)
+    """
+    if not 0 < rate <= 1 or not 0 < error < 1:
+        raise ValueError(f"expected a rate in (0, 1] and an error in (0, 1), found {rate} and {error}")
+    return 1 if rate == 1 else max(1, ceil(log(error) / log(1 - rate)))
+
+
+def cautious_rate(failures: int, runs: int) -> float:
+    """Return the rate of failure to plan with: 1 if all runs failed, else a lower bound of the rate.
+
+    Raises:
+        ValueError: no run failed.
+    """
+    if not 0 < failures <= runs:
+        raise ValueError(f"expected at least one failure, found {failures} in {runs} runs")
+    return 1.0 if failures == runs else lower_bound_of_rate(failures, runs)
+
+
+def lower_bound_of_rate(failures: int, runs: int) -> float:
+    """Return Wilson's lower bound of a rate of failure, at 90 % (E. B. Wilson, 1927)."""
+    share, z2 = failures / runs, _Z * _Z / runs
+    half = _Z * sqrt((share * (1 - share) + z2 / 4) / runs)
+    return (share + z2 / 2 - half) / (1 + z2)
+
+
+_Z = 1.2816
+"""The standard normal distribution has 90 % of its mass below this quantile."""
+
+
+MAX_STATES = 64
+"""`Minimizer.ask` examines at most this many states for each run, so that it returns soon."""
+
+
+MIN_CHANCE = 0.01
+"""A run is made ahead if it will be needed with at least this chance."""
+
+
+class Minimizer(Generic[C]):
+    """Walks a chain of states: `ask` proposes runs, and `tell` takes their answers.
+
+    The walk depends on nothing but the answers. The number of runs at once, and the order of their answers, make no
+    difference. The walk may stop at any time: `best` is interesting.
+
+    >>> minimizer = Minimizer(minimize(DependencyGraph.edgeless(16)))
+    >>> while runs := minimizer.ask(1):
+    ...     interesting = {3, 12} <= runs[0].candidate
+    ...     minimizer.tell(runs[0], Answer.INTERESTING if interesting else Answer.PASSED)
+    >>> sorted(minimizer.best)
+    [3, 12]
+    """
+
+    def __init__(self, start: MinimizerState[C], memory: Memory[C] | None = None) -> None:
+        self.memory = Memory[C]() if memory is None else memory
+        self._pending: set[Trial[C]] = set()
+        self._state = start
+        self._walk()
+
+    @property
+    def best(self) -> C:
+        """Return the smallest candidate that was found interesting."""
+        return self._state.best
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether the search has ended. It needs no answers of pending runs then."""
+        return self._state.query is None
+
+    def ask(self, most: int) -> list[Trial[C]]:
+        """Return up to `most` new runs to make, those most likely to be needed first.
+
+        A run is pending until `tell` gets its answer. The list is empty at the end of the search, or if all runs worth
+        making are pending.
+        """
+        asked: list[Trial[C]] = []
+        order = count()
+        # An entry: the negative chance to be needed, a tie-breaker, a state, an assumed answer to its query, and the
+        # number of its query's next run.
+        queue: list[tuple[float, int, MinimizerState[C], Answer | None, int]] = [
+            (-1.0, next(order), self._state, None, 0)
+        ]
+
+        def push(priority: float, state: MinimizerState[C], answer: Answer | None, number: int = 0) -> None:
+            heappush(queue, (priority, next(order), state, answer, number))
+
+        for _ in range(MAX_STATES * most):
+            if not queue or len(asked) >= most or -queue[0][0] < MIN_CHANCE:
+                break
+            priority, _, state, answer, number = heappop(queue)
+            state = state if answer is None else state.next_state(answer)
+            query = state.query
+            if query is None:
+                continue
+            known = self.memory.answer(query)
+            if known is not None:
+                push(priority, state, known)
+                continue
+            while (run := Trial(query.candidate, number)) in self.memory:
+                number += 1
+            if number >= query.runs:
+                # All missing runs are pending.
+                push(priority, state, Answer.PASSED)
+                continue
+            if run not in self._pending:
+                asked.append(run)
+                self._pending.add(run)
+            failure_chance = state.chance / query.runs
+            push(priority * failure_chance, state, Answer.INTERESTING)
+            if number + 1 < query.runs:
+                push(priority * (1 - failure_chance), state, None, number + 1)
+            else:
+                push(priority * (1 - failure_chance), state, Answer.PASSED)
+        return asked
+
+    def tell(self, run: Trial[C], answer: Answer) -> None:
+        """Record the answer of a pending run.
+
+        Raises:
+            ValueError: the run is not pending.
+        """
+        if run not in self._pending:
+            raise ValueError(f"expected a run that was asked for, found run {run.number} of {run.candidate}")
+        self._pending.discard(run)
+        self.memory.record(run, answer)
+        self._walk()
+
+    def _walk(self) -> None:
+        while (query := self._state.query) is not None and (answer := self.memory.answer(query)) is not None:
+            self._state = self._state.next_state(answer)
 
 
 class Memory(Generic[C]):
-    """What all runs so far showed: answers by candidate and number of the run.
-
-    A subset without elements is not interesting, and is never asked. Record the runs of an earlier session in it, and
-    the search repeats none of them.
-    """
+    """The answers of all runs so far. A search repeats no run that its memory has."""
 
     def __init__(self, runs: Iterable[tuple[Trial[C], Answer]] = ()) -> None:
         self._runs: dict[C, dict[int, Answer]] = {}
@@ -594,23 +971,23 @@ class Memory(Generic[C]):
         return run.number in self._runs.get(run.candidate, {})
 
     def record(self, run: Trial[C], answer: Answer) -> None:
-        """Record what a run showed.
+        """Record the answer of a run.
 
         Raises:
-            ValueError: this run is known already.
+            ValueError: the memory has this run.
         """
         if run in self:
             raise ValueError(f"expected a new run, found run {run.number} of {run.candidate} again")
         self._runs.setdefault(run.candidate, {})[run.number] = answer
 
     def answer(self, query: Query[C]) -> Answer | None:
-        """The answer to a query. None while runs are missing.
+        """Return the answer to a query, or None while runs are missing.
 
-        The answer depends on the runs' numbers, not on the order in which they came. One interesting run is enough. The
-        first run of a candidate decides whether it is valid.
+        One interesting run is enough. The first run of a candidate decides whether it is valid. An empty candidate is
+        never interesting.
         """
         if not query.candidate:
-            return Answer.NOT
+            return Answer.PASSED
         runs = self._runs.get(query.candidate, {})
         if 0 not in runs:
             return None
@@ -621,345 +998,4 @@ class Memory(Generic[C]):
             return Answer.INTERESTING
         if None in answers:
             return None
-        return Answer.SLIPPED if Answer.SLIPPED in answers else Answer.NOT
-
-
-class MinimizerState(Protocol[C]):
-    """One point of a search among candidates of one type."""
-
-    @property
-    def best(self) -> C:
-        """Return the smallest candidate found interesting."""
-        ...
-
-    @property
-    def query(self) -> Query[C] | None:
-        """Return the question to ask. None at the end."""
-        ...
-
-    @property
-    def chance(self) -> float:
-        """Return the estimated chance that the answer is INTERESTING. It orders speculation and never changes the
-        result."""
-        ...
-
-    def next_state(self, answer: Answer) -> MinimizerState[C]:
-        """The state that an answer leads to."""
-        ...
-
-
-MAX_STATES = 64
-"""At most this many states are examined for each requested run, so that the choice ends soon."""
-
-MIN_CHANCE = 0.01
-"""A run is worth making if a part is needed with at least this chance."""
-
-
-class Minimizer(Generic[C]):
-    """Walks a chain of states.
-
-    The walk depends on the answers only: neither on how many runs are asked for at once nor on the order in which
-    they return. Stop at any time; `best` is interesting.
-
-    >>> minimizer = Minimizer(minimize(DependencyGraph.without_edges(16)))
-    >>> while runs := minimizer.ask(1):
-    ...     interesting = {3, 12} <= runs[0].candidate
-    ...     minimizer.tell(runs[0], Answer.INTERESTING if interesting else Answer.NOT)
-    >>> sorted(minimizer.best)
-    [3, 12]
-    """
-
-    def __init__(self, start: MinimizerState[C], memory: Memory[C] | None = None) -> None:
-        self.memory = Memory[C]() if memory is None else memory
-        self._pending: set[Trial[C]] = set()
-        self._state = start
-        self._walk()
-
-    @property
-    def best(self) -> C:
-        """Return the smallest candidate found interesting."""
-        return self._state.best
-
-    @property
-    def is_done(self) -> bool:
-        """Return whether nothing is left to ask. Runs still under way have lost their value then."""
-        return self._state.query is None
-
-    def ask(self, most: int) -> list[Trial[C]]:
-        """Up to `most` further runs, those most likely to be needed first.
-
-        The list is empty at the end, or if only runs under way are worth making. Each run is under way until `tell`
-        gets its answer.
-        """
-        asked: list[Trial[C]] = []
-        order = count()
-        # The heap's entries: the negative chance to be needed, a tie-breaker, a state, the answer to it, and the number
-        # of the next run of its query.
-        queue: list[tuple[float, int, MinimizerState[C], Answer | None, int]] = [
-            (-1.0, next(order), self._state, None, 0)
-        ]
-
-        def push(needed: float, state: MinimizerState[C], answer: Answer | None, number: int = 0) -> None:
-            heappush(queue, (needed, next(order), state, answer, number))
-
-        for _ in range(MAX_STATES * most):
-            if not queue or len(asked) >= most or -queue[0][0] < MIN_CHANCE:
-                break
-            needed, _, state, answer, number = heappop(queue)
-            state = state if answer is None else state.next_state(answer)
-            query = state.query
-            if query is None:
-                continue
-            known = self.memory.answer(query)
-            if known is not None:
-                push(needed, state, known)
-                continue
-            while (run := Trial(query.candidate, number)) in self.memory:
-                number += 1
-            if number >= query.runs:  # All missing runs are under way.
-                push(needed, state, Answer.NOT)
-                continue
-            if run not in self._pending:
-                asked.append(run)
-                self._pending.add(run)
-            fails = state.chance / query.runs
-            push(needed * fails, state, Answer.INTERESTING)
-            if number + 1 < query.runs:
-                push(needed * (1 - fails), state, None, number + 1)
-            else:
-                push(needed * (1 - fails), state, Answer.NOT)
-        return asked
-
-    def tell(self, run: Trial[C], answer: Answer) -> None:
-        """Record the answer of a run that was asked for.
-
-        Raises:
-            ValueError: it was not asked for, or was answered before.
-        """
-        if run not in self._pending:
-            raise ValueError(f"expected a run that was asked for, found run {run.number} of {run.candidate}")
-        self._pending.discard(run)
-        self.memory.record(run, answer)
-        self._walk()
-
-    def _walk(self) -> None:
-        while (query := self._state.query) is not None and (answer := self.memory.answer(query)) is not None:
-            self._state = self._state.next_state(answer)
-
-
-def passes_to_reject(rate: float, error: float) -> int:
-    """The least m for which a candidate that fails at `rate` passes m runs in a row with a chance of at most `error`.
-
-    Raises:
-        ValueError: `rate` is not in (0, 1], or `error` not in (0, 1).
-
-    >>> passes_to_reject(1, 0.01), passes_to_reject(0.3, 0.01)
-    (1, 13)
-    """
-    if not 0 < rate <= 1 or not 0 < error < 1:
-        raise ValueError(f"expected a rate in (0, 1] and an error in (0, 1), found {rate} and {error}")
-    return 1 if rate == 1 else max(1, ceil(log(error) / log(1 - rate)))
-
-
-def cautious_rate(failures: int, runs: int) -> float:
-    """The rate of failure to plan with: 1 if all runs of the baseline failed, else Wilson's lower bound at 90 %.
-
-    Raises:
-        ValueError: no run failed.
-    """
-    if not 0 < failures <= runs:
-        raise ValueError(f"expected at least one failure, found {failures} in {runs} runs")
-    if failures == runs:
-        return 1.0
-    z, share = 1.2816, failures / runs
-    middle = share + z * z / (2 * runs)
-    half = z * sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs))
-    return (middle - half) / (1 + z * z / runs)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """Tries to drop each element alone. The result is 1-minimal: each closed candidate with one element less than
-    `best` was tested and rejected.
-
-    That is definition 10 of Zeller and Hildebrandt (2002) among closed candidates. Only an element that nothing left
-    depends on can be dropped alone. Dropping another element with its dependents also drops one of those. It is skipped
-    if the failure was gone without that one. It is tried if the program without that one failed in another way or was
-    invalid.
-
-    todo: elements left to drop from `best` with their dependents, next one last.
-    unclear: elements that nothing depends on, and whose test was INVALID or SLIPPED.
-    group: a smaller candidate that is tried before these.
-    """
-
-    graph: DependencyGraph
-    best: Subset
-    runs: int
-    todo: tuple[int, ...]
-    unclear: Subset = frozenset()
-    group: Subset | None = None
-
-    @staticmethod
-    def start(graph: DependencyGraph, best: Subset, *, runs: int = 1) -> Sweep:
-        """Begin with an interesting candidate. Others are rejected after `runs` passes."""
-        return Sweep(graph=graph, best=best, runs=runs, todo=graph.sinks(best))
-
-    @property
-    def query(self) -> Query[Subset] | None:
-        """Asks for the best candidate without an element, or for the group."""
-        if self.group is not None:
-            return Query(self.group, self.runs)
-        if not self.todo:
-            return None
-        return Query(self.graph.closed_subset(self.best - {self.todo[-1]}), self.runs)
-
-    @property
-    def chance(self) -> float:
-        """The earlier searches rarely leave anything to drop. If they do, it is rarely one element alone."""
-        return 0.05 if self.group is None else 0.5
-
-    def next_state(self, answer: Answer) -> Sweep:
-        """Drop the element, or go on with the next one."""
-        if answer is Answer.INTERESTING:
-            return self._restart_after_success()
-        if self.group is not None:
-            return replace(self, group=None)
-        element, todo = self.todo[-1], self.todo[:-1]
-        is_last = element in self.graph.sinks(self.best)
-        unclear = self.unclear | {element} if is_last and answer is not Answer.NOT else self.unclear
-        if todo or not unclear:
-            return replace(self, todo=todo, unclear=unclear)
-        # The unclear elements may need each other. Try without all of them and what only they need, then without parts.
-        group = self._drop_elements(unclear)
-        return replace(
-            self, todo=tuple(sorted(self.best - group - unclear)), unclear=frozenset(), group=group
-        )
-
-    def _restart_after_success(self) -> Sweep:
-        """The state after a success. Earlier rejections were those of another candidate, so that all are asked again,
-        untested elements first.
-
-        The ancestors of an element that was kept without need were kept without need too. Those that nothing else needs
-        are tried next, together.
-        """
-        query = self.query
-        assert query is not None
-        best, before = query.candidate, self.graph.sinks(self.best)
-        group = self._drop_elements(frozenset(before) - best) if self.group is None else None
-        tested = set(before) - set(self.todo)
-        last = sorted(self.graph.sinks(best), key=lambda element: (element not in tested, element))
-        return replace(
-            self, best=best, todo=tuple(last), unclear=frozenset(), group=None if group == best else group
-        )
-
-    def _drop_elements(self, dropped: Subset) -> Subset:
-        """The best candidate without these elements and the ancestors that only they need."""
-        return self.graph.with_ancestors(set(self.graph.sinks(self.best)) - dropped)
-
-
-Phase = Callable[[Subset, bool], MinimizerState[Subset]]
-"""Starts a search from the best candidate so far. The flag says whether an interesting candidate was found inside one
-that is not."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Phases:
-    """Several searches, each from what the last one left. Holds the current phase and those that follow it.
-
-    `rejected` are candidates without the failure. `seen` says that one of them holds an interesting one, so that
-    keeping more is not always as good.
-    """
-
-    state: MinimizerState[Subset]
-    following: tuple[Phase, ...]
-    rejected: frozenset[Subset] = frozenset()
-    seen: bool = False
-
-    @staticmethod
-    def start(first: MinimizerState[Subset], *following: Phase) -> Phases:
-        """Begin with a state. Each phase makes one from the best candidate so far."""
-        return Phases(state=first, following=following)._next_phase()
-
-    @property
-    def best(self) -> Subset:
-        """Return the smallest candidate of the current phase."""
-        return self.state.best
-
-    @property
-    def query(self) -> Query[Subset] | None:
-        """Return what the current phase asks next."""
-        return self.state.query
-
-    @property
-    def chance(self) -> float:
-        """Return the chance that the current phase estimates."""
-        return self.state.chance
-
-    def next_state(self, answer: Answer) -> Phases:
-        """The phase's next state, or the next phase."""
-        query = self.query
-        rejected, seen = self.rejected, self.seen
-        if query is not None and answer is Answer.NOT:
-            rejected |= {query.candidate}
-        if query is not None and answer is Answer.INTERESTING:
-            seen = seen or any(query.candidate < candidate for candidate in rejected)
-        return replace(self, state=self.state.next_state(answer), rejected=rejected, seen=seen)._next_phase()
-
-    def _next_phase(self) -> Phases:
-        state, following = self.state, self.following
-        while state.query is None and following:
-            state, following = following[0](state.best, self.seen), following[1:]
-        return replace(self, state=state, following=following)
-
-
-REJECTION_ERROR = 0.01
-"""A rejected candidate may be interesting nevertheless with this chance, at most."""
-
-
-CHUNK_ROUNDS = 2
-"""This many rounds of larger steps are made, each followed by a sweep. A round repeats no test, because answers are
-remembered."""
-
-
-def minimize(
-    graph: DependencyGraph,
-    *,
-    best: Subset | None = None,
-    targets: Subset | None = None,
-    rate: float = 1.0,
-    error: float = REJECTION_ERROR,
-) -> MinimizerState[Subset]:
-    """The whole search.
-
-    It asks for the ancestors of the failing output, bisects closed cuts, and sweeps to 1-minimality. Where a failure is
-    sure, it also tries larger steps, each with another sweep.
-
-    Args:
-        best: the interesting candidate to start from. All elements if not given.
-        targets: the elements that write the failing output, if known.
-        rate: how often an interesting candidate fails (`cautious_rate`).
-        error: the chance that a rejected candidate is interesting nevertheless.
-    """
-    runs = passes_to_reject(rate, error)
-    best = graph.all_elements if best is None else best
-
-    def start_sweep(left: Subset, _seen: bool) -> Sweep:
-        return Sweep.start(graph, left, runs=runs)
-
-    def start_chunks(left: Subset, seen: bool) -> Chunks:
-        return Chunks.start(graph, left, runs=runs, seen=seen)
-
-    return Phases.start(
-        Ancestors.start(graph, best, best if targets is None else targets, runs=runs),
-        lambda left, _seen: Cuts.start(graph, left, rate=rate),
-        start_sweep,
-        # If a flaky failure does not show, it looks like a failure that keeping more has ended.
-        *((start_chunks, start_sweep) * CHUNK_ROUNDS if rate == 1 else ()),
-    )
-
-
-def sweep(
-    graph: DependencyGraph, best: Subset, *, rate: float = 1.0, error: float = REJECTION_ERROR
-) -> Sweep:
-    """The sweep alone, for what was 1-minimal before something else changed. The arguments are those of `minimize`."""
-    return Sweep.start(graph, best, runs=passes_to_reject(rate, error))
+        return Answer.SLIPPED if Answer.SLIPPED in answers else Answer.PASSED

@@ -1,13 +1,8 @@
-"""The program model of a reduction: the tasks that a build really submitted, and the buffers that they share.
+"""The program model of a reduction.
 
-A `Candidate` is a reduced program, described by what was taken from the whole one. `CandidateOrder` says which of two
-candidates is smaller. A `Cut` is a reduced program with the tensors that it starts from and must end with.
-
-`shrink` makes the shapes of a cut smaller. Every extent of one size becomes the same other one, so that equal
-dimensions stay equal.
-
-`ProgramPair` gives the programs of two builds one numbering. It also finds tasks that only one of them submits, and
-results that one leaves in another place.
+A `Program` is the straight line of tasks that a build submitted in one run, and their buffers. A `Candidate` is a list
+of what was taken from the whole program. `CandidateOrder` says which of two candidates is smaller. A `Cut` is a reduced
+program with its initial and expected tensors. `ProgramPair` gives the programs of two builds one numbering.
 """
 
 from __future__ import annotations
@@ -35,41 +30,45 @@ from ..replay.task_replay import flat_indices
 
 
 class PlainValue(Enum):
-    """The plain values that all elements of an input can have, the plainest first."""
+    """A value for all elements of an input, the plainest first."""
 
     ZEROS = "zeros"
     ONES = "ones"
     FIRST = "its first value"
 
 
+DroppedStatement = tuple[str, str, int]
+"""A dropped statement: the name of its kernel, its text, and the number of this occurrence of the text."""
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """A reduced program.
+    """A reduced program, by its tasks and by the edits that made it.
 
-    tasks: ordinals of the failing build's tasks that stay.
-    collapsed: kernels taken from the reference.
-    extents: pairs of a size along an axis and the smaller size that it became.
-    plain: pairs of an input and the plain value that it holds (`PlainValue`).
-    statements: statements dropped from both builds' kernels. Each has the kernel, the text, and which occurrence of the
-    text.
-    blocks: pairs of a task and the smaller number of blocks that it runs in.
+    Attributes:
+        tasks: the ordinals of the failing build's tasks that stay.
+        collapsed: the names of the kernels that are taken from the reference.
+        extents: pairs of a size along an axis and its new size.
+        plain: pairs of the name of an input and its `PlainValue`.
+        statements: the statements dropped from the kernels of both builds.
+        blocks: pairs of a task and its new number of blocks.
     """
 
     tasks: tuple[int, ...]
     collapsed: tuple[str, ...] = ()
     extents: tuple[tuple[int, int], ...] = ()
     plain: tuple[tuple[str, str], ...] = ()
-    statements: tuple[tuple[str, str, int], ...] = ()
+    statements: tuple[DroppedStatement, ...] = ()
     blocks: tuple[tuple[int, int], ...] = ()
 
     @property
     def needs_new_expected_values(self) -> bool:
-        """Return whether the reference's outputs for these inputs have to be computed anew."""
+        """Return whether the reference has to compute the expected values anew."""
         return bool(self.extents or self.plain or self.statements or self.blocks)
 
     @property
     def key(self) -> str:
-        """Return the name of the candidate in the journal of tests."""
+        """Return the candidate's name in the journal."""
         parts = [",".join(map(str, self.tasks)), ",".join(self.collapsed)]
         if self.needs_new_expected_values:
             parts += [",".join(f"{before}={after}" for before, after in (*self.extents, *self.plain))]
@@ -80,7 +79,7 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """Return a name for folders that hold something of the candidate."""
+        """Return the candidate's name in names of folders."""
         return hashlib.sha256(self.key.encode()).hexdigest()[:16]
 
 
@@ -90,9 +89,9 @@ class NotReducibleError(UserError):
 
 @dataclass(frozen=True, kw_only=True)
 class Buffer:
-    """A tensor of `shape` (elements) that tasks read and write through views.
+    """A tensor that tasks read and write through views. `shape` is in elements.
 
-    `is_entry` says that the case itself passes it in. The orchestration allocated all others.
+    `is_entry` says that the buffer is an argument of the case. The orchestration allocated all others.
     """
 
     number: int
@@ -104,7 +103,7 @@ class Buffer:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramArgument:
-    """A tensor argument: which part of which buffer, and how it was declared."""
+    """A tensor argument of a task: a region of a buffer. `buffer` is the buffer's number."""
 
     index: int
     type: ArgumentType
@@ -116,9 +115,11 @@ class ProgramArgument:
 class ProgramTask:
     """One submitted task.
 
-    `scalars` are C++ expressions of the values that it was given. `kernels` are names. `blocks` is the number of blocks
-    that it ran in, or None unless both the source and the recorded graph give it. `unordered` says that the task was in
-    a manual scope, waited for no other task, and was not waited for.
+    Attributes:
+        kernels: their names.
+        scalars: the task's scalar arguments, as C++ expressions.
+        blocks: the number of blocks, or None unless both the source and the recorded graph give it.
+        unordered: whether the task was in a manual scope, and no edge orders it to another task.
     """
 
     ordinal: int
@@ -131,7 +132,7 @@ class ProgramTask:
 
     @property
     def name(self) -> str:
-        """Return the names of its kernels, joined by `+`."""
+        """Return the names of the kernels, joined by `+`."""
         return "+".join(self.kernels)
 
 
@@ -146,13 +147,13 @@ class Program:
 
 
 def results_of(task: ProgramTask, moved: Mapping[int, Sequence[ProgramArgument]]) -> list[ProgramArgument]:
-    """The places where a task's results belong. This is where it writes them, except for those in `moved`, by task."""
+    """Return the places where a task's results belong: where it writes them, or where `moved` says, by task."""
     own = {argument.index: argument for argument in task.arguments if argument.type.may_write}
     return [*{**own, **{argument.index: argument for argument in moved.get(task.ordinal, ())}}.values()]
 
 
 def private_name(buffer: str, task: ProgramTask, argument: ProgramArgument) -> str:
-    """The name of a buffer that replaces a shared one for a single argument of a task, with other contents."""
+    """Return the name of a buffer that holds other contents than a shared one, for a single argument of a task."""
     return f"{buffer}_for_{task.ordinal}_{argument.index}"
 
 
@@ -160,22 +161,22 @@ Array = npt.NDArray[Any]
 
 
 class UnfitCutError(Exception):
-    """These tasks cannot be taken alone. One changes a buffer in place that would need two contents at once."""
+    """These tasks cannot be taken alone. For example, a buffer would need two contents at once."""
 
 
 class TrustedValues(Protocol):
-    """The values that are taken as right, by the program's own ordinals."""
+    """The values that count as right, by the ordinals of the program's tasks."""
 
     def task_values(self, ordinal: int) -> TaskValues:
-        """The values of a task's tensors: what it leaves, and what it reads where that is known."""
+        """Return the results of a task, and its inputs as far as they are known."""
         ...
 
-    def read(self, ordinal: int) -> Mapping[int, TensorView]:
-        """Return what a task read in the run of its own build, by argument."""
+    def inputs(self, ordinal: int) -> Mapping[int, TensorView]:
+        """Return the inputs of a task in the run of its own build, by argument."""
         ...
 
-    def run_of(self, ordinal: int) -> str:
-        """The run in which the values of a task were recorded: `reference` or `failing`."""
+    def source_run(self, ordinal: int) -> str:
+        """Return the run in which the values of a task were recorded: `reference` or `failing`."""
         ...
 
 
@@ -183,10 +184,11 @@ class TrustedValues(Protocol):
 class Deviations:
     """How a failing build deviates from its reference.
 
-    moved: by task, where its results belong that it leaves in another place.
-    extra: tasks that the reference does not submit.
-    found: what the failing run held in place of results that have moved, or of results of tasks not submitted there. By
-    task and argument. A program with any of these tasks starts with these values, in both builds.
+    Attributes:
+        moved: the places where results belong that a task writes elsewhere, by task.
+        extra: the tasks that the reference does not submit.
+        found: the values that the failing run held where moved results and results of missing tasks belong, by task and
+            argument. A program with such a task starts with these values, in both builds.
     """
 
     moved: Mapping[int, tuple[ProgramArgument, ...]] = field(
@@ -198,7 +200,7 @@ class Deviations:
 
 @dataclass(frozen=True, kw_only=True)
 class Boundary:
-    """Elements of a tensor that were put in place of a dropped task's result."""
+    """Elements of a tensor with recorded values, which take the place of a dropped task's result."""
 
     tensor: str
     producer: str
@@ -209,10 +211,10 @@ class Boundary:
 
 @dataclass(frozen=True, kw_only=True)
 class CutTensor:
-    """A tensor argument of the reduced program. `initial` and `expected` are flat, and None where it has none.
+    """A tensor argument of a reduced program.
 
-    `writers` are the tasks that left what is judged. `last_writer` has the last writer of each element, flat, or -1 for
-    none.
+    `initial` and `expected` are its flat values before and after the run, or None if it has none. `writers` are the
+    tasks that wrote the expected values. `last_writer` has the last writer of each element, flat, or -1.
     """
 
     buffer: Buffer
@@ -222,18 +224,18 @@ class CutTensor:
     last_writer: Array
 
     def part(self, values: Array, writer: int) -> TensorView:
-        """The elements that a task wrote last."""
-        taken = values[self.last_writer == writer]
-        return TensorView.from_contiguous(self.buffer.name, self.buffer.dtype, taken.shape, taken)
+        """Return the elements that a task wrote last, from flat values."""
+        written = values[self.last_writer == writer]
+        return TensorView.from_contiguous(self.buffer.name, self.buffer.dtype, written.shape, written)
 
     def view(self, values: Array) -> TensorView:
-        """Flat values as a tensor of the buffer's shape."""
+        """Return flat values as a tensor of the buffer's shape."""
         return TensorView.from_contiguous(self.buffer.name, self.buffer.dtype, self.buffer.shape, values)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """A reduced program: tasks with their arguments' buffers, and tensors in the order of the entry's arguments."""
+    """A reduced program: its tasks, and its tensors in the order of the entry's arguments."""
 
     program: Program
     tasks: tuple[ProgramTask, ...]
@@ -241,7 +243,7 @@ class Cut:
     boundaries: tuple[Boundary, ...]
 
     def drop_tasks(self, tasks: Set[int]) -> Cut:
-        """The same cut without submitting some tasks. What they were to write stays as it is at the start."""
+        """Return the same cut that does not submit some tasks. Their results keep the initial values."""
         return replace(self, tasks=tuple(task for task in self.tasks if task.ordinal not in tasks))
 
     @property
@@ -251,18 +253,20 @@ class Cut:
 
 
 _RECORDED_RANK = len(PlainValue)
-"""An input that holds its recorded values has this rank. The ranks of plain values are 0, 1, and so on, plainest
-first."""
+"""The rank of an input with its recorded values. The rank of a plain value is its index in `PlainValue`."""
 
 
 @dataclass(frozen=True, order=True, kw_only=True)
 class CandidateSize:
-    """The size of a candidate. The first number in which two candidates differ says which is smaller.
+    """The size of a candidate. The first attribute in which two sizes differ decides.
 
-    `failing_kernels` counts kernels not taken from the reference, `blocks` the blocks of all tasks, and `elements`
-    those of all tensors that tasks are given. What was taken away counts below zero. That is the number of ranks by
-    which inputs are plainer than recorded, and the statements dropped. `key` is the candidate itself as a text, so that
-    two candidates of one size are the same candidate.
+    Attributes:
+        failing_kernels: the number of kernels that are not taken from the reference.
+        blocks: the number of blocks of all tasks.
+        elements: the number of elements of all arguments of tasks.
+        plainness: minus the number of ranks by which inputs are plainer than the recorded ones.
+        statements: minus the number of dropped statements.
+        key: the candidate as a text, so that only equal candidates have equal sizes.
     """
 
     tasks: int
@@ -277,10 +281,9 @@ class CandidateSize:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSize:
-    """The size of one task of the whole program.
+    """The size of one task of the whole program. `shapes` are those of its tensors, in elements.
 
-    It has the names of the task's kernels, the number of blocks that it runs in, and the shapes (elements) of its
-    tensors. `inputs` are the names that its inputs may have in a reduced program.
+    `inputs` are the names that its inputs may have in a reduced program.
     """
 
     kernels: tuple[str, ...]
@@ -290,7 +293,7 @@ class TaskSize:
 
     @classmethod
     def from_task(cls, program: Program, task: ProgramTask) -> TaskSize:
-        """The size of a task that a build submitted."""
+        """Return the size of a task of a program."""
         return cls(
             kernels=task.kernels,
             blocks=task.blocks or 1,
@@ -301,51 +304,49 @@ class TaskSize:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateOrder:
-    """A total order on the candidates that are made of one program. `tasks` are by ordinal."""
+    """A total order on the candidates of one program. `tasks` are in the order of their ordinals."""
 
     tasks: tuple[TaskSize, ...]
 
     @property
     def whole(self) -> Candidate:
-        """Return the whole program, from which nothing was taken."""
+        """Return the whole program as a candidate."""
         return Candidate(tuple(range(len(self.tasks))))
 
     def kernels(self, candidate: Candidate) -> frozenset[str]:
-        """Names of the kernels that its tasks use."""
+        """Return the names of the kernels that a candidate's tasks use."""
         return frozenset(name for task in candidate.tasks for name in self.tasks[task].kernels)
 
     def extents(self, candidate: Candidate) -> tuple[int, ...]:
-        """All sizes above 1 that its tasks are given along an axis in the whole program, the largest first."""
+        """Return the sizes above 1 of its tasks' tensors along any axis in the whole program, the largest first."""
         sizes = {size for shape in self._shapes(candidate) for size in shape if size > 1}
         return tuple(sorted(sizes, reverse=True))
 
     def canonical(self, candidate: Candidate) -> Candidate:
-        """The same reduced program in its canonical form. Edits without effect are removed, and everything is sorted.
+        """Return the same program with its edits sorted, and without edits that have no effect.
 
-        Edits have no effect if their task, kernel or tensor is gone, or if they keep a size or a number of blocks.
+        An edit has no effect if its task, kernel or tensor is gone, or if it keeps a size or a number of blocks.
         """
         tasks = tuple(sorted(set(candidate.tasks)))
-        kernels, extents = self.kernels(candidate), set(self.extents(candidate))
+        kernels, sizes = self.kernels(candidate), self.extents(candidate)
         inputs = frozenset[str]().union(*(self.tasks[task].inputs for task in tasks))
+        extents = ((old, new) for old, new in candidate.extents if old in sizes and new != old)
+        blocks = (
+            (task, count)
+            for task, count in candidate.blocks
+            if task in tasks and count != self.tasks[task].blocks
+        )
         return Candidate(
             tasks=tasks,
             collapsed=tuple(sorted(kernels.intersection(candidate.collapsed))),
-            extents=tuple(
-                sorted(edit for edit in candidate.extents if edit[0] in extents and edit[1] != edit[0])
-            ),
+            extents=tuple(sorted(extents)),
             plain=tuple(sorted(edit for edit in candidate.plain if edit[0] in inputs)),
             statements=tuple(sorted({edit for edit in candidate.statements if edit[0] in kernels})),
-            blocks=tuple(
-                sorted(
-                    (task, count)
-                    for task, count in candidate.blocks
-                    if task in tasks and count != self.tasks[task].blocks
-                )
-            ),
+            blocks=tuple(sorted(blocks)),
         )
 
     def size(self, candidate: Candidate) -> CandidateSize:
-        """The size of a candidate in its canonical form."""
+        """Return the size of a candidate in its canonical form."""
         kernels, blocks, extents = self.kernels(candidate), dict(candidate.blocks), dict(candidate.extents)
         return CandidateSize(
             tasks=len(candidate.tasks),
@@ -380,32 +381,27 @@ def _input_names(program: Program, task: ProgramTask) -> Iterator[str]:
 
 
 def narrow(cut: Cut, extents: Mapping[int, int]) -> Cut:
-    """The cut with smaller parts of the buffers given to the tasks, while the buffers keep their sizes.
+    """Return the cut with smaller shapes of arguments, in buffers that keep their sizes.
 
-    A kernel that does not respect the shapes it is given then changes the surrounding elements.
+    A kernel that does not respect the smaller shapes changes the surrounding elements.
     """
-    return replace(
-        cut,
-        tasks=tuple(
-            replace(
-                task,
-                arguments=tuple(
-                    replace(argument, region=replace(argument.region, shape=_shape(argument.region, extents)))
-                    for argument in task.arguments
-                ),
-            )
-            for task in cut.tasks
-        ),
-    )
+
+    def narrowed(argument: ProgramArgument) -> ProgramArgument:
+        shape = _smaller_shape(argument.region, extents)
+        return replace(argument, region=replace(argument.region, shape=shape))
+
+    tasks = (replace(task, arguments=tuple(map(narrowed, task.arguments))) for task in cut.tasks)
+    return replace(cut, tasks=tuple(tasks))
 
 
 def shrink(cut: Cut, extents: Mapping[int, int]) -> Cut:
-    """The cut with the first `extents[n]` of every n elements along an axis. Buffers shrink to what is used.
+    """Return the cut with the first `extents[n]` of n elements along each axis of size n, and smaller buffers.
 
-    Expected values are those of the same elements before, and have to be computed anew.
+    All axes of one size get the same new size, so that equal dimensions stay equal. The expected values are only
+    selected elements of the old ones, and have to be computed anew.
 
     Raises:
-        UnfitCutError: tasks use several parts of a buffer that would change.
+        UnfitCutError: tasks use several regions of a buffer that would change.
     """
     if not extents:
         return cut
@@ -420,9 +416,9 @@ def shrink(cut: Cut, extents: Mapping[int, int]) -> Cut:
     }
     return replace(
         cut,
-        tasks=tuple(_task(task, smaller, extents) for task in cut.tasks),
+        tasks=tuple(_shrink_task(task, smaller.keys(), extents) for task in cut.tasks),
         tensors=tuple(
-            _tensor(tensor, smaller[tensor.buffer.number], extents)
+            _shrink_tensor(tensor, smaller[tensor.buffer.number], extents)
             if tensor.buffer.number in smaller
             else tensor
             for tensor in cut.tensors
@@ -436,28 +432,26 @@ def _only_region(buffer: int, used: set[Region]) -> Region:
     return next(iter(used))
 
 
-def _shape(region: Region, extents: Mapping[int, int]) -> tuple[int, ...]:
+def _smaller_shape(region: Region, extents: Mapping[int, int]) -> tuple[int, ...]:
     return tuple(extents.get(extent, extent) for extent in region.shape)
 
 
-def _task(task: ProgramTask, smaller: Mapping[int, Region], extents: Mapping[int, int]) -> ProgramTask:
-    return replace(
-        task, arguments=tuple(_argument(argument, smaller, extents) for argument in task.arguments)
-    )
+def _shrink_task(task: ProgramTask, smaller: Set[int], extents: Mapping[int, int]) -> ProgramTask:
+    """Return the task with arguments that fill the smaller buffers."""
+
+    def shrunk(argument: ProgramArgument) -> ProgramArgument:
+        if argument.buffer not in smaller:
+            return argument
+        shape = _smaller_shape(argument.region, extents)
+        region = replace(argument.region, shape=shape, strides=contiguous_strides(shape), start_offset=0)
+        return replace(argument, region=region)
+
+    return replace(task, arguments=tuple(map(shrunk, task.arguments)))
 
 
-def _argument(
-    argument: ProgramArgument, smaller: Mapping[int, Region], extents: Mapping[int, int]
-) -> ProgramArgument:
-    if argument.buffer not in smaller:
-        return argument
-    shape = _shape(argument.region, extents)
-    region = replace(argument.region, shape=shape, strides=contiguous_strides(shape), start_offset=0)
-    return replace(argument, region=region)
-
-
-def _tensor(tensor: CutTensor, region: Region, extents: Mapping[int, int]) -> CutTensor:
-    shape = _shape(region, extents)
+def _shrink_tensor(tensor: CutTensor, region: Region, extents: Mapping[int, int]) -> CutTensor:
+    """Return the tensor with the first elements of the only region that tasks use."""
+    shape = _smaller_shape(region, extents)
     places = flat_indices(region).reshape(region.shape)[tuple(slice(extent) for extent in shape)].ravel()
 
     def part(values: Array | None) -> Array | None:
@@ -475,13 +469,16 @@ def _tensor(tensor: CutTensor, region: Region, extents: Mapping[int, int]) -> Cu
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramPair:
-    """The programs of both builds. Tasks and buffers that correspond have one number and one name in both, those of the
-    failing build.
+    """The programs of both builds, with one numbering of tasks and buffers.
 
-    `failing` also has the tasks that are `missing` there, which only the reference submits. They are in the places
-    where they would be, and have the numbers after the last one. `in_reference` maps these numbers to the reference's
-    own ordinals, and `number_of` maps those ordinals to these numbers. `counterparts` are the reference's tasks by
-    these numbers, with the element types of the failing build.
+    Tasks and buffers that correspond have the failing build's number and name in both programs.
+
+    Attributes:
+        failing: the failing build's program. It also has the missing tasks, in the places where they would be.
+        missing: the tasks that only the reference submits. Their numbers come after the failing build's ordinals.
+        in_reference: the reference's own ordinal of each number.
+        number_of: the number of each of the reference's own ordinals.
+        counterparts: the reference's tasks by number, with the element types of the failing build.
     """
 
     failing: Program
@@ -509,33 +506,35 @@ class ProgramPair:
     @cached_property
     def reshaped_tasks(self) -> frozenset[int]:
         """Return the tasks that run the same kernels as in the reference on tensors of another shape."""
+
+        def is_reshaped(task: ProgramTask, counterpart: ProgramTask) -> bool:
+            shapes, expected = (
+                [argument.region.shape for argument in each.arguments] for each in (task, counterpart)
+            )
+            return task.kernels == counterpart.kernels and shapes != expected
+
         return frozenset(
-            task.ordinal
-            for task in self._common_tasks
-            for other in [self.counterparts[task.ordinal]]
-            if task.kernels == other.kernels
-            and [argument.region.shape for argument in task.arguments]
-            != [argument.region.shape for argument in other.arguments]
+            task.ordinal for task in self._common_tasks if is_reshaped(task, self.counterparts[task.ordinal])
         )
 
     @cached_property
     def moved_results(self) -> Mapping[int, tuple[ProgramArgument, ...]]:
-        """Return where results belong that a task leaves in another place than in the reference, by task.
+        """Return the reference's places of results that a task of the failing build writes elsewhere, by task.
 
-        Each build may choose the buffer of a value, as long as its own tasks agree on it. A result has moved in two
-        cases. Either it belongs into an argument of the case, or a task still reads the place where it is missing.
+        A build may choose any buffer for a value that its own tasks agree on. So a result only counts as moved in two
+        cases. It belongs into an argument of the case, or a later task still reads its place in the reference.
         """
         moved: dict[int, tuple[ProgramArgument, ...]] = {}
-        for place, task in enumerate(self._common_tasks):
-            belonging = tuple(
+        for position, task in enumerate(self._common_tasks):
+            places = tuple(
                 argument
                 for argument in self.counterparts[task.ordinal].arguments
                 if argument.type.may_write
                 and not self.is_same_place(task, argument.index)
-                and self._is_missed(argument, self._common_tasks[place + 1 :])
+                and self._is_missed(argument, self._common_tasks[position + 1 :])
             )
-            if belonging:
-                moved[task.ordinal] = belonging
+            if places:
+                moved[task.ordinal] = places
         return moved
 
     @cached_property
@@ -544,23 +543,27 @@ class ProgramPair:
         return [task for task in self.failing.tasks if task.ordinal not in self.missing | self.extra_tasks]
 
     def _is_missed(self, result: ProgramArgument, following: Sequence[ProgramTask]) -> bool:
-        buffers = self.failing.buffers[result.buffer], self.reference.buffers[result.buffer]
+        """Return whether the failing build needs a result in its place in the reference."""
+        buffer, reference_buffer = (
+            program.buffers[result.buffer] for program in (self.failing, self.reference)
+        )
         # If the buffers differ in size, their parts do not correspond.
-        if math.prod(buffers[0].shape) != math.prod(buffers[1].shape):
+        if math.prod(buffer.shape) != math.prod(reference_buffer.shape):
             return False
-        if buffers[0].is_entry:
+        if buffer.is_entry:
             return True
-        there = flat_indices(result.region)
+        places = flat_indices(result.region)
         for task in following:
             if any(
-                bool(np.isin(flat_indices(argument.region), there).any())
+                bool(np.isin(flat_indices(argument.region), places).any())
                 for argument in _arguments_in_buffer(task, result.buffer)
                 if argument.type.may_read and self.is_same_place(task, argument.index)
             ):
                 return True
+            # The reference's next task may overwrite the result.
             for argument in _arguments_in_buffer(self.counterparts[task.ordinal], result.buffer):
                 if argument.type.may_write:
-                    there = np.setdiff1d(there, flat_indices(argument.region))
+                    places = np.setdiff1d(places, flat_indices(argument.region))
         return False
 
 
@@ -569,31 +572,30 @@ def _arguments_in_buffer(task: ProgramTask, buffer: int) -> list[ProgramArgument
 
 
 def align_programs(failing: Program, reference: Program, alignment: Alignment) -> ProgramPair:
-    """Both programs in one numbering, by the tasks that are aligned."""
-    behind = len(failing.tasks)
-    in_reference = {**alignment.reference_of, **dict(enumerate(alignment.only_reference, start=behind))}
-    missing = frozenset(range(behind, behind + len(alignment.only_reference)))
-    number_of = {there: here for here, there in in_reference.items()}
-    same = _same_buffers(failing, reference, alignment)
-    added = [buffer for buffer in reference.buffers if buffer.number not in same]
-    buffer_of = {**same, **{one.number: len(failing.buffers) + place for place, one in enumerate(added)}}
-    taken = {buffer.name for buffer in failing.buffers}
-    named = [*failing.buffers]
-    for buffer in added:
-        number = buffer_of[buffer.number]
-        name = buffer.name if buffer.name not in taken else f"{buffer.name}_{number}"
-        named.append(replace(buffer, number=number, name=name))
-    theirs = [*named]
+    """Give both programs one numbering, by an alignment of their tasks."""
+    count = len(failing.tasks)
+    in_reference = {**alignment.reference_of, **dict(enumerate(alignment.only_reference, start=count))}
+    missing = frozenset(range(count, count + len(alignment.only_reference)))
+    number_of = {ordinal: number for number, ordinal in in_reference.items()}
+    buffers = [*failing.buffers]
+    buffer_of = _common_buffers(failing, reference, alignment)
+    names = {buffer.name for buffer in failing.buffers}
+    for buffer in reference.buffers:
+        if buffer.number not in buffer_of:
+            number = buffer_of[buffer.number] = len(buffers)
+            name = buffer.name if buffer.name not in names else f"{buffer.name}_{number}"
+            buffers.append(replace(buffer, number=number, name=name))
+    reference_buffers = [*buffers]
     for buffer in reference.buffers:
         number = buffer_of[buffer.number]
-        theirs[number] = replace(buffer, number=number, name=named[number].name)
+        reference_buffers[number] = replace(buffer, number=number, name=buffers[number].name)
     tasks = [_renumber(task, number_of[task.ordinal], buffer_of) for task in reference.tasks]
-    counterparts = {task.ordinal: _take_failing_dtypes(task, named) for task in tasks}
+    counterparts = {task.ordinal: _take_failing_dtypes(task, buffers) for task in tasks}
     return ProgramPair(
         failing=replace(
-            failing, tasks=tuple(_insert_missing(failing, counterparts, missing)), buffers=tuple(named)
+            failing, tasks=tuple(_insert_missing(failing, counterparts, missing)), buffers=tuple(buffers)
         ),
-        reference=replace(reference, tasks=tuple(tasks), buffers=tuple(theirs)),
+        reference=replace(reference, tasks=tuple(tasks), buffers=tuple(reference_buffers)),
         missing=missing,
         in_reference=in_reference,
         number_of=number_of,
@@ -601,43 +603,44 @@ def align_programs(failing: Program, reference: Program, alignment: Alignment) -
     )
 
 
-def _same_buffers(failing: Program, reference: Program, alignment: Alignment) -> dict[int, int]:
-    """The failing build's buffers by the reference's.
+def _common_buffers(failing: Program, reference: Program, alignment: Alignment) -> dict[int, int]:
+    """Return the failing build's buffer that corresponds to each of the reference's, as far as there is one.
 
-    Arguments of the case correspond by name. Other buffers correspond if aligned tasks use them as the same arguments.
-    Pairs with the most such uses come first.
+    Arguments of the case correspond by name. Other buffers correspond if aligned tasks use them as the same arguments,
+    those with the most such uses first.
     """
     entries = {buffer.name: buffer.number for buffer in failing.buffers if buffer.is_entry}
-    same = {
+    common = {
         buffer.number: entries[buffer.name]
         for buffer in reference.buffers
         if buffer.is_entry and buffer.name in entries
     }
-    shared = Counter[tuple[int, int]]()
-    for here, there in alignment.reference_of.items():
-        for ours, theirs in zip(
-            failing.tasks[here].arguments, reference.tasks[there].arguments, strict=False
-        ):
-            shared[theirs.buffer, ours.buffer] += 1
-    for (theirs, ours), _ in shared.most_common():
-        inner = not (reference.buffers[theirs].is_entry or failing.buffers[ours].is_entry)
-        if inner and theirs not in same and ours not in same.values():
-            same[theirs] = ours
-    return same
+    uses = Counter[tuple[int, int]]()
+    for number, ordinal in alignment.reference_of.items():
+        uses.update(
+            (expected.buffer, actual.buffer)
+            for actual, expected in zip(
+                failing.tasks[number].arguments, reference.tasks[ordinal].arguments, strict=False
+            )
+        )
+    for (buffer, failing_buffer), _ in uses.most_common():
+        is_entry = reference.buffers[buffer].is_entry or failing.buffers[failing_buffer].is_entry
+        if not is_entry and buffer not in common and failing_buffer not in common.values():
+            common[buffer] = failing_buffer
+    return common
 
 
 def _renumber(task: ProgramTask, number: int, buffer_of: Mapping[int, int]) -> ProgramTask:
-    arguments = tuple(replace(one, buffer=buffer_of[one.buffer]) for one in task.arguments)
+    arguments = tuple(replace(each, buffer=buffer_of[each.buffer]) for each in task.arguments)
     return replace(task, ordinal=number, arguments=arguments)
 
 
 def _insert_missing(
     failing: Program, reference: Mapping[int, ProgramTask], missing: frozenset[int]
 ) -> Iterator[ProgramTask]:
-    """The failing build's tasks, with the missing ones inserted before the counterparts of the tasks that follow them.
+    """Yield the failing build's tasks, each after the missing tasks that come before it in the reference.
 
-    A missing task so comes after any task that the failing build submits in its place. What the missing task should
-    have left is what counts then.
+    So a missing task comes after any task that the failing build submits in its place, and its results count.
     """
     waiting: list[ProgramTask] = []
     before: dict[int, list[ProgramTask]] = {}
@@ -653,11 +656,9 @@ def _insert_missing(
 
 
 def _take_failing_dtypes(task: ProgramTask, buffers: list[Buffer]) -> ProgramTask:
-    """The task with the element types that its buffers have in the failing build."""
-    return replace(
-        task,
-        arguments=tuple(
-            replace(one, region=replace(one.region, dtype=buffers[one.buffer].dtype))
-            for one in task.arguments
-        ),
+    """Return the task with the element types that its buffers have in the failing build."""
+    arguments = (
+        replace(each, region=replace(each.region, dtype=buffers[each.buffer].dtype))
+        for each in task.arguments
     )
+    return replace(task, arguments=tuple(arguments))

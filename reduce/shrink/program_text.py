@@ -23,7 +23,7 @@ from ...runner.build_output.orchestration import (
     Orchestration,
     Span,
     Submit,
-    declared_name,
+    declarator_name,
     descendants,
     parse_cpp,
     span_of,
@@ -50,7 +50,7 @@ def explicit_dependencies(orchestration: Orchestration, submit: Submit) -> list[
         return []
     root = parse_cpp(orchestration.source)
     declared = {
-        declared_name(node.child_by_field_name("declarator")): node
+        declarator_name(node.child_by_field_name("declarator")): node
         for node in descendants(root)
         if node.type == "declaration" and span_of(node) < spans[0]
     }
@@ -251,7 +251,7 @@ def _declared_names(node: Node) -> list[str]:
     return [
         name
         for declarator in node.children_by_field_name("declarator")
-        if (name := declared_name(declarator))
+        if (name := declarator_name(declarator))
     ]
 
 

@@ -1,95 +1,41 @@
-"""The loop of a reduction. It has the only effects: it runs candidates in parallel, and writes down what they showed.
+"""The loop of a reduction.
 
-`Gate` is the one place that decides what becomes the best program.
+`Shrinker` lets the kinds of edits search in turn. It runs their candidates in parallel, and writes each answer to the
+`TrialJournal` before it is used. `Gate` is the one place that decides what becomes the best program.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import joblib  # pyright: ignore[reportMissingTypeStubs]
 
 from ...runner.errors import UserError
+from ...store.durable_files import Document, DocumentError, read_document
 from ...store.vocabulary import plural
 from .edits import EditKind, EditSchedule
 from .minimize import Answer, Memory, Minimizer, MinimizerState, Query, Trial, cautious_rate
-from .oracle import Key, Oracle, TrialJournal
+from .oracle import Oracle
 from .program import Candidate, CandidateOrder
 
-
-@dataclass(kw_only=True)
-class Gate:
-    """Decides what becomes the best program. `on_better` is called with each new best.
-
-    A candidate takes these steps:
-
-    1. It is made canonical.
-    2. It is skipped unless it is smaller than the best.
-    3. The memory is asked, and then the oracle, by the user of the gate.
-    4. It is accepted if it is interesting.
-    """
-
-    order: CandidateOrder
-    best: Candidate
-    on_better: Callable[[Candidate], None]
-
-    def screen(self, search: MinimizerState[Candidate]) -> ScreenedSearch:
-        """The search, with only those candidates left in it that are worth a test."""
-        return ScreenedSearch.from_search(self.order, search)
-
-    def accept(self, candidate: Candidate) -> bool:
-        """Make an interesting canonical candidate the best, if it is smaller. Return whether it was."""
-        if not self.order.is_smaller(candidate, self.best):
-            return False
-        self.best = candidate
-        self.on_better(candidate)
-        return True
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScreenedSearch:
-    """A search whose candidates are all canonical.
-
-    Candidates that are not smaller than its best are answered with NOT at once. So are candidates without tasks,
-    because a build without tasks has no failure of its own.
-    """
-
-    order: CandidateOrder
-    search: MinimizerState[Candidate]
-    best: Candidate
-    query: Query[Candidate] | None
-
-    @staticmethod
-    def from_search(order: CandidateOrder, search: MinimizerState[Candidate]) -> ScreenedSearch:
-        """The search, moved on to its first candidate that needs a test."""
-        while True:
-            best, query = order.canonical(search.best), search.query
-            if query is not None:
-                query = Query(order.canonical(query.candidate), query.runs)
-                if not query.candidate.tasks or not order.is_smaller(query.candidate, best):
-                    search = search.next_state(Answer.NOT)
-                    continue
-            return ScreenedSearch(order=order, search=search, best=best, query=query)
-
-    @property
-    def chance(self) -> float:
-        """Return the chance that the search estimates."""
-        return self.search.chance
-
-    def next_state(self, answer: Answer) -> ScreenedSearch:
-        """The search, moved on to its next candidate that needs a test."""
-        return ScreenedSearch.from_search(self.order, self.search.next_state(answer))
-
-
-FIRST_RUNS, MOST_RUNS = 2, 8
-"""The whole program runs the first number of times, and up to the second one where it does not always fail. More runs
-would measure its rate more exactly than a search needs."""
-_COUNTERS = (
+_MIN_RUNS = 2
+"""The whole program runs at least this often."""
+MAX_RUNS = 8
+"""The whole program runs at most about this often if some runs do not fail. Its rate need not be known better."""
+_WITHOUT_FAILURE = {
+    Answer.PASSED: "passed",
+    Answer.SLIPPED: "failed in another way",
+    Answer.INVALID: "could not be judged",
+}
+"""What a run without the failure showed, for the user."""
+_COUNTER_NOTE = (
     "a test is one run of a smaller program: cached, where its outcome was known; invalid, where it could not be built "
     "or judged; another failure, where it fails, but not as the whole build"
 )
@@ -97,14 +43,16 @@ _COUNTERS = (
 
 @dataclass(kw_only=True)
 class Shrinker:
-    """Makes the best candidate of a gate smaller, until nothing makes it smaller or a budget is used up.
+    """Makes the best candidate of a gate smaller, until nothing makes it smaller or the budget is spent.
 
-    folder: the folder for the builds of candidates, which are all removed.
-    jobs: how many runs are made at once.
-    budget: seconds. Without one, the search goes on to the end.
-    calls: the runs made by this call. `cached` counts runs known from an earlier one.
-    rate: how often an interesting candidate fails.
-    stages: the best after each search that found something.
+    Attributes:
+        folder: where the builds of candidates are made. They are all removed.
+        jobs: the number of runs at once.
+        budget: seconds, or None for no limit.
+        calls: the runs that this process has made.
+        cached: the runs whose answers an earlier process left in the journal.
+        rate: how often an interesting candidate fails.
+        stages: the best candidate after each search that found a better one.
     """
 
     oracle: Oracle
@@ -129,35 +77,32 @@ class Shrinker:
 
     @property
     def budget_spent(self) -> bool:
-        """Return whether the budget is used up."""
+        """Return whether no time is left."""
         return self.seconds_left == 0
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the seconds left of the budget. None without a budget."""
+        """Return the seconds left of the budget, or None without a budget."""
         return None if self.budget is None else max(0.0, self.budget - (time.monotonic() - self._began))
 
     def baseline(self) -> tuple[int, int]:
-        """Run the best candidate unchanged. Return the numbers of runs and of failures. There are more than the first
-        few runs if not all fail.
+        """Measure how often the whole program fails. Returns the number of runs, and how many of them failed.
 
         Raises:
-            UserError: it never fails.
+            UserError: no run fails.
         """
         whole = self.best
         answers: list[Answer] = []
-        while len(answers) < FIRST_RUNS or (
-            len(answers) < MOST_RUNS and set(answers) != {Answer.INTERESTING}
-        ):
+        while len(answers) < _MIN_RUNS or (len(answers) < MAX_RUNS and set(answers) != {Answer.INTERESTING}):
             first = len(answers)
-            last = FIRST_RUNS if first < FIRST_RUNS else first + self.jobs
+            last = _MIN_RUNS if first < _MIN_RUNS else first + self.jobs
             trials = [Trial(whole, number) for number in range(first, last)]
             for trial, answer in zip(trials, self._judge(trials), strict=True):
                 self.memory.record(trial, answer)
                 answers.append(answer)
         failures = answers.count(Answer.INTERESTING)
         if not failures:
-            showed = ", ".join(sorted({answer.value for answer in answers}))
+            showed = ", ".join(sorted({_WITHOUT_FAILURE[answer] for answer in answers}))
             raise UserError(
                 f"expected the build to fail and its reference to pass when all {len(whole.tasks)} tasks are "
                 f"submitted one after the other, found {len(answers)} runs: {showed}"
@@ -166,16 +111,16 @@ class Shrinker:
         return len(answers), failures
 
     def fails(self, candidate: Candidate) -> bool:
-        """Return whether one run of a candidate is interesting. The candidate does not become the best."""
+        """Return whether one run of a candidate is interesting. Leaves the best candidate as it is."""
         return self._judge([Trial(candidate, 0)]) == [Answer.INTERESTING]
 
     def shrink(self, kinds: Sequence[EditKind]) -> None:
-        """Let all kinds search until none finds anything, or the budget is used up.
+        """Let all kinds search until none finds anything, or the budget is spent.
 
         Raises:
             UserError: the oracle cannot judge.
         """
-        self.on_progress(_COUNTERS)
+        self.on_progress(_COUNTER_NOTE)
         schedule = EditSchedule(len(kinds))
         while not schedule.is_done and not self.budget_spent:
             before, kind = self.best, kinds[schedule.kind]
@@ -193,8 +138,7 @@ class Shrinker:
         self.gate.accept(self._ask(search, improve))
 
     def _ask(self, search: MinimizerState[Candidate], on_round: Callable[[Candidate], None]) -> Candidate:
-        """Make the runs that a search asks for, and return its best. `on_round` gets the best after each round of
-        runs."""
+        """Make the runs that a search asks for, and return its best. Each round of runs calls `on_round`."""
         minimizer = Minimizer(search, self.memory)
         while not self.budget_spent and (trials := minimizer.ask(self.jobs)):
             for trial, answer in zip(trials, self._judge(trials), strict=True):
@@ -203,17 +147,17 @@ class Shrinker:
         return minimizer.best
 
     def _judge(self, trials: Sequence[Trial[Candidate]]) -> list[Answer]:
-        """The answers of some runs. Runs in the journal are read from it, and all others are made in parallel."""
+        """Return the answers of some runs, from the journal where it has them. Makes all others in parallel."""
         keys: list[Key] = [(trial.candidate.key, trial.number) for trial in trials]
         known = {key: self.journal.answers[key] for key in keys if key in self.journal.answers}
         self.cached += len(known)
         new = [(key, trial.candidate) for key, trial in zip(keys, trials, strict=True) if key not in known]
         self.calls += len(new)
-        parallel: Any = joblib.Parallel(n_jobs=self.jobs, prefer="threads", return_as="generator_unordered")
         library: Any = joblib
-        delayed = library.delayed(self._run)
-        judged: Iterator[tuple[Key, Answer]] = parallel(delayed(key, candidate) for key, candidate in new)
-        for key, answer in judged:
+        parallel = library.Parallel(n_jobs=self.jobs, prefer="threads", return_as="generator_unordered")
+        run = library.delayed(self._run)
+        answered: Iterator[tuple[Key, Answer]] = parallel(run(key, candidate) for key, candidate in new)
+        for key, answer in answered:
             self.journal.record(key, answer)
             known[key] = answer
         return [known[key] for key in keys]
@@ -228,3 +172,109 @@ class Shrinker:
             f"{name}: {plural(len(self.best.tasks), 'task')} left; {plural(self.calls, 'test')}, {self.cached} cached, "
             f"{answers.count(Answer.INVALID)} invalid, {plural(answers.count(Answer.SLIPPED), 'other failure')}{left}"
         )
+
+
+@dataclass(kw_only=True)
+class Gate:
+    """Decides what becomes the best program. Calls `on_better` with each new best."""
+
+    order: CandidateOrder
+    best: Candidate
+    on_better: Callable[[Candidate], None]
+
+    def screen(self, search: MinimizerState[Candidate]) -> ScreenedSearch:
+        """Return the same search without the candidates that cannot become the best."""
+        return ScreenedSearch.from_search(self.order, search)
+
+    def accept(self, candidate: Candidate) -> bool:
+        """Make an interesting canonical candidate the best if it is smaller. Returns whether it became the best."""
+        if not self.order.is_smaller(candidate, self.best):
+            return False
+        self.best = candidate
+        self.on_better(candidate)
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenedSearch:
+    """A search whose candidates are all canonical and smaller than its best.
+
+    All other candidates get the answer PASSED without a test. So do candidates without tasks, because a build without
+    tasks has no failure of its own.
+    """
+
+    order: CandidateOrder
+    search: MinimizerState[Candidate]
+    best: Candidate
+    query: Query[Candidate] | None
+
+    @staticmethod
+    def from_search(order: CandidateOrder, search: MinimizerState[Candidate]) -> ScreenedSearch:
+        """Move a search on to its first candidate that needs a test."""
+        while True:
+            best, query = order.canonical(search.best), search.query
+            if query is not None:
+                query = Query(order.canonical(query.candidate), query.runs)
+                if not query.candidate.tasks or not order.is_smaller(query.candidate, best):
+                    search = search.next_state(Answer.PASSED)
+                    continue
+            return ScreenedSearch(order=order, search=search, best=best, query=query)
+
+    @property
+    def chance(self) -> float:
+        """Return the chance that the search estimates."""
+        return self.search.chance
+
+    def next_state(self, answer: Answer) -> ScreenedSearch:
+        """Return the state at the next candidate that needs a test."""
+        return ScreenedSearch.from_search(self.order, self.search.next_state(answer))
+
+
+Key = tuple[str, int]
+"""A key of a run is a candidate's `key` and the number of the run of this candidate, from 0."""
+
+
+class JournaledRun(Document):
+    """One run of a candidate, as a line of the journal. `candidate` and `run` are the parts of its `Key`."""
+
+    schema_version: Literal[1] = 1
+    candidate: str
+    run: int
+    outcome: Answer
+
+
+@dataclass
+class TrialJournal:
+    """The journal of all runs, so that a resumed reduction repeats none. Each line of `path` is a `JournaledRun`."""
+
+    path: Path
+    answers: dict[Key, Answer] = field(default_factory=dict[Key, Answer])
+
+    @classmethod
+    def open(cls, path: Path) -> TrialJournal:
+        """Open the journal of an earlier process, or a new one. Removes a last line that a kill left incomplete.
+
+        Raises:
+            UserError: this version of the tool cannot read a line.
+        """
+        journal = cls(path)
+        text = path.read_bytes() if path.exists() else b""
+        complete = text[: text.rfind(b"\n") + 1]
+        for line in complete.splitlines():
+            try:
+                run = read_document(JournaledRun, json.loads(line))
+            except (DocumentError, ValueError) as error:
+                raise UserError(f"{path}: {error}") from error
+            journal.answers[run.candidate, run.run] = run.outcome
+        if complete != text:
+            os.truncate(path, len(complete))
+        return journal
+
+    def record(self, key: Key, answer: Answer) -> None:
+        """Record one run, and wait until it is on disk."""
+        run = JournaledRun(candidate=key[0], run=key[1], outcome=answer)
+        with self.path.open("ab") as file:
+            file.write(f"{run.model_dump_json()}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self.answers[key] = answer

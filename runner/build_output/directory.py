@@ -1,16 +1,15 @@
-"""Opens a whole build directory, or a scene test's output folder, and says what is in it.
+"""Opens a build directory, or a scene test's output folder, and reads its parts.
 
-Every part is read when it is asked for. Parts are found in all places where some era left them: in `dfx_outputs/` or,
-for a scene test, in the folder itself. Some parts are read here:
+`BuildDirectory` lists the parts at all places where a runtime of any era left them. It reads a part when it is asked
+for. Some parts are read in this module:
 
-- `kernel_config.py` lists the kernels of a build: their sources, and the directions of their arguments. It is never
-  executed.
-- `name_map_<case>.json` has the kernels' names by function id.
-- `passes_dump/` has the program after each compiler pass.
-- `data/in` and `data/out` hold the frozen inputs and golden outputs of a case, one tensor a file.
+- `KernelConfig` is `kernel_config.py`: the sources of the kernels, and the directions of their arguments. The file is
+  never executed.
+- `read_name_map` reads `name_map_<case>.json`: the names of kernels by function id.
+- `PassesDump` is `passes_dump/`: the program after each compiler pass.
+- `GoldenData` is `data/in` and `data/out`: the frozen inputs and golden outputs of a case.
 
-`compare_generated` tells which sources the compiler generated differently for two builds, and after which of its passes
-the programs first differ.
+`compare_generated` compares the sources that the compiler generated for two builds.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from ..tensor import TensorView
 from .args_dump import ArgsDump
 from .files import (
     BuildOutputError,
+    FileRelativePath,
     Folder,
-    FolderPath,
     JsonError,
     LiteralValue,
     MalformedFileError,
@@ -38,8 +37,8 @@ from .files import (
     MissingFileError,
     NotUnderstoodError,
     UnsafePathError,
-    assigned_literals,
     json_reader,
+    read_literals,
 )
 from .orchestration import Orchestration
 from .task_graph import TaskGraph
@@ -50,16 +49,16 @@ _SUFFIX = ".pt"
 
 @dataclass(frozen=True)
 class TensorFolder:
-    """The tensors in one folder of `<name>.pt` files, by name. Scalars are 0-dimensional tensors."""
+    """A folder of `<name>.pt` files with one tensor each. Scalars are 0-dimensional tensors."""
 
     folder: Folder
     names: tuple[str, ...]
 
     @classmethod
     def open(cls, path: Path) -> TensorFolder:
-        """List the tensors in `path`; `MissingFileError` where there is no such folder."""
+        """List the tensors in `path`. Raises `MissingFileError` if there is no such folder."""
         folder = Folder.open(path, expected=f"a folder of <name>{_SUFFIX} files")
-        # A link that leads elsewhere is listed too, so that opening it gives an error that says so.
+        # A link that leads out of the folder is listed as well. Opening it raises an error that says so.
         names = (
             name
             for name in folder.names()
@@ -68,7 +67,7 @@ class TensorFolder:
         return cls(folder, tuple(name.removesuffix(_SUFFIX) for name in names))
 
     def tensor(self, name: str) -> TensorView:
-        """Return the tensor `name`, mapped; `BuildOutputError` where its file is missing or unsound."""
+        """Return the tensor `name`, memory-mapped. Raises `BuildOutputError` if its file is missing or unsound."""
         return load_tensor(self.folder, name + _SUFFIX)
 
 
@@ -81,10 +80,10 @@ class GoldenData:
 
     @classmethod
     def open(cls, path: Path) -> GoldenData:
-        """Read the folder that holds `in` and `out`, for instance `data` of a build directory.
+        """List the tensors of the folder with `in` and `out`, for instance `data` of a build directory.
 
         Raises:
-            BuildOutputError: one of the two is missing or empty.
+            BuildOutputError: `in` or `out` is missing or empty.
         """
         folder = Folder.open(path, expected="a folder of golden data")
         inputs, outputs = (TensorFolder.open(folder.locate(name)) for name in ("in", "out"))
@@ -100,8 +99,8 @@ class GoldenData:
 
 
 KERNEL_CONFIG_FILE = "kernel_config.py"
-MOST_CONFIG_BYTES = 2**20
-"""A larger list of kernels, in bytes, is not read. A real one takes some kilobytes."""
+MAX_CONFIG_BYTES = 2**20
+"""A larger list of kernels is not read. A real one takes some kilobytes."""
 
 T = TypeVar("T")
 Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str | int, Plain] | None"
@@ -124,9 +123,9 @@ class CoreType(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class OrchestrationEntry:
-    """The orchestration source, below the build's folder, and its entry function.
+    """The orchestration source, relative to the build's folder, and its entry function.
 
-    `signature` has the directions of the entry's tensors in order, without scalars. It is None before July 2026.
+    `signature` has the directions of the entry function's tensors in order. It is None before July 2026.
     """
 
     source: PurePosixPath
@@ -136,7 +135,7 @@ class OrchestrationEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel. `source` is relative to the build's folder, or absolute where the kernel is external."""
+    """One kernel. `source` is relative to the build's folder. That of an external kernel may be absolute."""
 
     func_id: int
     name: str
@@ -160,15 +159,14 @@ class KernelConfig:
         """Read the file in the build directory `build`.
 
         Raises:
-            BuildOutputError: it is missing, not understood, or names a source outside of `build` that is not declared
-                external.
+            BuildOutputError: it is missing or not understood. Or a source is outside of `build`, and not external.
         """
         folder = Folder.open(build, expected="a build directory")
-        source = folder.read(KERNEL_CONFIG_FILE, expected="the build's kernel list", limit=MOST_CONFIG_BYTES)
+        source = folder.read(KERNEL_CONFIG_FILE, expected="the build's kernel list", limit=MAX_CONFIG_BYTES)
         path = folder.root / KERNEL_CONFIG_FILE
         try:
             names = ("RUNTIME_CONFIG", "ORCHESTRATION", "KERNELS")
-            values = assigned_literals(source, path, names)
+            values = read_literals(source, path, names)
             runtime = _dictionary("RUNTIME_CONFIG", values.get("RUNTIME_CONFIG", {}))
             orchestration = _orchestration(folder, _dictionary("ORCHESTRATION", values.get("ORCHESTRATION")))
             kernels = _kernels(folder, values.get("KERNELS"))
@@ -180,14 +178,14 @@ class KernelConfig:
         return cls(runtime=plain, orchestration=orchestration, kernels=kernels)
 
     def kernel_named(self, name: str) -> Kernel | None:
-        """Return the kernel of that name, if there is one."""
+        """Return the kernel with this name; None if there is none."""
         return next((kernel for kernel in self.kernels.values() if kernel.name == name), None)
 
 
 def kernel_names(build: Path | None) -> dict[int, str]:
-    """Return the names of a build directory's kernels by function id, for messages that can do without.
+    """Return the names of a build directory's kernels by function id, for messages.
 
-    The result is empty where there is no such folder or its list cannot be read.
+    The result is empty if there is no such folder, or its kernel list cannot be read.
     """
     if build is None:
         return {}
@@ -201,12 +199,12 @@ def kernel_names(build: Path | None) -> dict[int, str]:
 def _is_plain(value: LiteralValue) -> bool:
     if isinstance(value, list | dict):
         return all(map(_is_plain, value if isinstance(value, list) else value.values()))
-    return not isinstance(value, FolderPath | Member)
+    return not isinstance(value, FileRelativePath | Member)
 
 
 def _plain(value: LiteralValue) -> Plain:
     match value:
-        case FolderPath() | Member():
+        case FileRelativePath() | Member():
             raise NotUnderstoodError("expected a plain value")
         case list():
             return [_plain(one) for one in value]
@@ -264,9 +262,11 @@ def _kernel(folder: Folder, entry: dict[str, LiteralValue], where: str) -> Kerne
 
 
 def _inner_source(folder: Folder, value: LiteralValue, where: str) -> PurePosixPath:
-    """Return a source's path relative to the folder, with links and `..` resolved."""
+    """Return the path of a source relative to the folder, with links and `..` resolved."""
     spelled = (
-        value.relative if isinstance(value, FolderPath) else _require_type(value, str, f"{where}['source']")
+        value.relative
+        if isinstance(value, FileRelativePath)
+        else _require_type(value, str, f"{where}['source']")
     )
     path = Path(spelled)
     if path.is_absolute():
@@ -305,52 +305,40 @@ def _require_type(value: LiteralValue, kind: type[T], where: str) -> T:
     raise NotUnderstoodError(f"{where} is {value!r:.60}, expected {kind.__name__}")
 
 
-MOST_NAME_MAP_BYTES = 4 * 2**20
-"""A larger name map, in bytes, is not read. Reading a larger file would only take memory."""
+MAX_NAME_MAP_BYTES = 4 * 2**20
+"""A larger name map is not read. A real one takes some kilobytes."""
 
 
 class _JsonNameMap(msgspec.Struct):
     callable_id_to_name: dict[Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,18}$")], str]
-    level: int | None = None
-    orchestrator_name: str | None = None
 
 
-_read = json_reader(_JsonNameMap)
+_read_json_name_map = json_reader(_JsonNameMap)
 
 
-@dataclass(frozen=True)
-class NameMap:
-    """The names of kernels by function id. `level` is 2 for one chip and 3 for several."""
-
-    names: Mapping[int, str]
-    level: int | None
-    orchestrator: str | None
-
-    @classmethod
-    def open(cls, path: Path) -> NameMap:
-        """Read one file; `BuildOutputError` where it is missing or malformed."""
-        folder = Folder.open(path.parent, expected="the folder of a name map")
-        data = folder.read(path.name, expected="a name map", limit=MOST_NAME_MAP_BYTES)
-        try:
-            spelled = _read(data)
-        except JsonError as error:
-            raise MalformedFileError(
-                path=path, expected="a name map", found=f"one that does not fit: {error}"
-            ) from error
-        names = {int(number): name for number, name in spelled.callable_id_to_name.items()}
-        return cls(names, spelled.level, spelled.orchestrator_name)
+def read_name_map(path: Path) -> dict[int, str]:
+    """Return the names of kernels by function id. Raises `BuildOutputError` if the file is missing or malformed."""
+    folder = Folder.open(path.parent, expected="the folder of a name map")
+    data = folder.read(path.name, expected="a name map", limit=MAX_NAME_MAP_BYTES)
+    try:
+        names = _read_json_name_map(data).callable_id_to_name
+    except JsonError as error:
+        raise MalformedFileError(
+            path=path, expected="a name map", found=f"one that does not fit: {error}"
+        ) from error
+    return {int(number): name for number, name in names.items()}
 
 
-MOST_PASS_BYTES = 64 * 2**20
-"""A larger dump of a compiler pass, in bytes, is not read. A dump is held as one text."""
+MAX_PASS_BYTES = 64 * 2**20
+"""A larger dump of a compiler pass is not read. A dump is one text in memory."""
 
-# This matches `00_frontend.py` and `07_after_InferTileMemorySpace.py`.
+# It matches `00_frontend.py` and `07_after_InferTileMemorySpace.py`.
 _NAME = re.compile(r"(\d{1,6})_(?:after_)?([\w.-]+)\.(?:py|txt)\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
 class PassDump:
-    """The program after pass `number`, called `name`."""
+    """The file with the program after pass `number`, which is called `name`."""
 
     number: int
     name: str
@@ -366,7 +354,7 @@ class PassesDump:
 
     @classmethod
     def open(cls, path: Path) -> PassesDump:
-        """List the dumps in `path`; `MissingFileError` where there is no such folder."""
+        """List the dumps in `path`. Raises `MissingFileError` if there is no such folder."""
         folder = Folder.open(path, expected="a folder of pass dumps")
         found: list[PassDump] = []
         for file_name in folder.names():
@@ -376,53 +364,48 @@ class PassesDump:
         return cls(folder, tuple(sorted(found, key=lambda dump: (dump.number, dump.name))))
 
     def text(self, dump: PassDump) -> str:
-        """Return the dumped program; `BuildOutputError` where its file is gone or larger than 64 MiB."""
-        data = self.folder.read(dump.file_name, expected="a pass dump", limit=MOST_PASS_BYTES)
+        """Return the dumped program. Raises `BuildOutputError` if its file is gone, or larger than 64 MiB."""
+        data = self.folder.read(dump.file_name, expected="a pass dump", limit=MAX_PASS_BYTES)
         return data.decode("utf-8", "replace")
 
 
-_DFX = ("dfx_outputs", ".")
+_RECORDED_IN = ("dfx_outputs", ".")
+"""Runtimes write dumps, graphs and name maps to one of these folders. A scene test has them in its own folder."""
 _DISTRIBUTED_META = "distributed_meta.json"
-_MOST_META_BYTES = 4 * 2**20
-"""A larger description of a distributed build, in bytes, is not read, because it becomes a tree of objects in
-memory."""
-MOST_SOURCE_BYTES = 16 * 2**20
-"""A larger source of a build, in bytes, is not read. It is held as a whole."""
-_read_object = json_reader(dict[str, object])
+MAX_SOURCE_BYTES = 16 * 2**20
+"""A larger source of a build is not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """The paths, relative to the build directory, of the parts that are there; None or empty for the others.
+    """The paths of a build's parts, relative to the build directory. Missing parts are None or empty.
 
-    `dumps` and `graphs` have every one found: a folder that runtimes of two eras wrote to may hold two. `ranks` are the
-    complete builds below `next_levels/` of a build for several chips.
+    There may be two `dumps` and two `graphs`, if runtimes of two eras wrote to the folder. Only a build for several
+    chips has `distributed_meta`.
     """
 
     kernel_config: str | None
-    orchestrations: tuple[str, ...]
     dumps: tuple[str, ...]
     graphs: tuple[str, ...]
     name_maps: tuple[str, ...]
     golden_data: str | None
     passes: str | None
     distributed_meta: str | None
-    ranks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class BuildDirectory:
-    """One build directory. Opening a part that is missing raises `MissingFileError`."""
+    """One build directory. A method for a missing part raises `MissingFileError`."""
 
     folder: Folder
     contents: Contents
 
     @classmethod
     def open(cls, path: Path) -> BuildDirectory:
-        """List what is in `path`.
+        """List the parts in `path`.
 
         Raises:
-            MissingFileError: there is no such folder, or nothing in it belongs to a build.
+            MissingFileError: there is no such folder, or it has no part of a build.
         """
         folder = Folder.open(path, expected="a build directory")
         contents = _contents(folder)
@@ -445,22 +428,25 @@ class BuildDirectory:
         return Orchestration.open(self.folder, entry.source, entry_function=entry.function_name)
 
     def source(self, path: PurePath) -> bytes:
-        """Return a source of a kernel or of the orchestration, or the kernel list, by its path in the build."""
-        return self.folder.read(path, expected="a source of the build", limit=MOST_SOURCE_BYTES)
+        """Return the text of a source, or of the kernel list, by its path in the build."""
+        return self.folder.read(path, expected="a source of the build", limit=MAX_SOURCE_BYTES)
 
     def args_dump(self) -> ArgsDump:
-        """Open the argument dump; `MalformedFileError` where there are several, as nothing tells which is meant."""
+        """Open the argument dump. Raises `MalformedFileError` if there are several."""
         dump = self._single_path(self.contents.dumps, "argument dump")
         return ArgsDump.open(self._path(dump, "an argument dump", "run it with --dump-args 2"))
 
     def task_graph(self) -> TaskGraph:
-        """Read the task graph; `MalformedFileError` where there are several."""
+        """Read the task graph. Raises `MalformedFileError` if there are several."""
         graph = self._single_path(self.contents.graphs, "task graph")
         return TaskGraph.open(self._path(graph, "deps.json", "run it with --enable-dep-gen"))
 
-    def name_maps(self) -> tuple[NameMap, ...]:
-        """Read all name maps; empty if there are none."""
-        return tuple(NameMap.open(self.folder.locate(path)) for path in self.contents.name_maps)
+    def read_name_maps(self) -> dict[int, str]:
+        """Return the names of kernels by function id, from all name maps."""
+        names: dict[int, str] = {}
+        for path in self.contents.name_maps:
+            names |= read_name_map(self.folder.locate(path))
+        return names
 
     def golden_data(self) -> GoldenData:
         """Open the frozen inputs and golden outputs."""
@@ -469,21 +455,6 @@ class BuildDirectory:
     def passes(self) -> PassesDump:
         """List the dumps of the program after each pass."""
         return PassesDump.open(self._path(self.contents.passes, "passes_dump", "compile with --dump-passes"))
-
-    def rank(self, path: str) -> BuildDirectory:
-        """Open the build of one chip, by its path in `contents.ranks`. It may read nothing outside of itself."""
-        return BuildDirectory.open(self.folder.locate(path))
-
-    def distributed_meta(self) -> Mapping[str, object]:
-        """Return what a build for several chips says about itself, as plain JSON."""
-        path = self._path(
-            self.contents.distributed_meta, _DISTRIBUTED_META, "compile the case for several chips"
-        )
-        data = self.folder.read(_DISTRIBUTED_META, expected="JSON", limit=_MOST_META_BYTES)
-        try:
-            return _read_object(data)
-        except JsonError as error:
-            raise MalformedFileError(path=path, expected="a JSON object", found=str(error)) from error
 
     def _single_path(self, paths: tuple[str, ...], what: str) -> str | None:
         if len(paths) > 1:
@@ -502,22 +473,16 @@ class BuildDirectory:
 
 
 def _contents(folder: Folder) -> Contents:
-    recorded = [str(PurePath(place, name)) for place in _DFX for name in _names(folder, place)]
+    recorded = [str(PurePath(place, name)) for place in _RECORDED_IN for name in _names(folder, place)]
     dumps = (path for path in recorded if _is_dump(PurePath(path).name))
     return Contents(
         kernel_config=_existing_file(folder, KERNEL_CONFIG_FILE),
-        orchestrations=_files_with_suffix(folder, "orchestration", ".cpp"),
         dumps=tuple(dump for dump in dumps if folder.has_folder(dump)),
         graphs=tuple(path for path in recorded if PurePath(path).name == "deps.json"),
         name_maps=tuple(path for path in recorded if PurePath(path).match("name_map*.json")),
         golden_data="data" if folder.has_folder("data/in") else None,
         passes="passes_dump" if folder.has_folder("passes_dump") else None,
         distributed_meta=_existing_file(folder, _DISTRIBUTED_META),
-        ranks=tuple(
-            path
-            for name in _names(folder, "next_levels")
-            if folder.has_file(f"{(path := f'next_levels/{name}')}/{KERNEL_CONFIG_FILE}")
-        ),
     )
 
 
@@ -529,21 +494,15 @@ def _existing_file(folder: Folder, relative: str) -> str | None:
     return relative if folder.has_file(relative) else None
 
 
-def _files_with_suffix(folder: Folder, place: str, suffix: str) -> tuple[str, ...]:
-    return tuple(f"{place}/{name}" for name in _names(folder, place) if name.endswith(suffix))
-
-
 def _names(folder: Folder, place: str) -> list[str]:
     return folder.names(place) if folder.has_folder(place) else []
 
 
-_GENERATED_PATHS = ("kernel_config.py", "orchestration", "kernels")
+_GENERATED_PATHS = (KERNEL_CONFIG_FILE, "orchestration", "kernels")
 _SUFFIXES = (".cpp", ".py", ".h")
-_MOST_BYTES = 16 * 2**20
-"""A larger generated source, in bytes, is not compared. Two of them are held at a time."""
 _DIFF_LINES = 40
-"""A difference between generated sources shows this many lines and counts the rest."""
-# Times of the build and addresses of the process that made it: they differ between any two builds.
+"""A diff has at most this many lines. Further lines are counted."""
+# The times of a build, and addresses of the process that made it, differ between any two builds.
 _VOLATILE_TEXT = re.compile(
     r"(?<!\d)\d{8}_\d{6}(?!\d)|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?|\bat 0x[0-9a-f]+"
 )
@@ -551,7 +510,7 @@ _VOLATILE_TEXT = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class PassDifference:
-    """The first pass after which the program differs, and the start of a unified diff from reference to failing."""
+    """The first pass after which the programs differ, with a unified diff from reference to failing."""
 
     number: int
     name: str
@@ -560,9 +519,9 @@ class PassDifference:
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedDifference:
-    """The generated sources that differ once times, addresses and the builds' own paths are left aside.
+    """The generated sources that differ in more than times, addresses, and the builds' own paths.
 
-    `first_pass` is None where one of the builds has no dumps of passes, or none of the dumps differs.
+    `first_pass` is None if one of the builds has no dumps of passes, or no dump differs.
     """
 
     differing: tuple[str, ...]
@@ -572,36 +531,35 @@ class GeneratedDifference:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the compiler made the same of both. Then the fault is in the runtime, or in how it is
-        called."""
+        """Return whether the compiler generated the same sources. Then the fault is in the runtime, or in its use."""
         return not (self.differing or self.only_failing or self.only_reference)
 
 
 def compare_generated(failing: BuildDirectory, reference: BuildDirectory) -> GeneratedDifference:
-    """Compare the generated sources of two builds.
+    """Compare the generated sources of two builds, and their programs after each pass.
 
     Raises:
         BuildOutputError: a file is too large, or leads out of its build.
     """
-    ours, theirs = set(_sources(failing)), set(_sources(reference))
+    in_failing, in_reference = set(_sources(failing)), set(_sources(reference))
+    common = sorted(in_failing & in_reference)
     return GeneratedDifference(
-        differing=tuple(
-            path for path in sorted(ours & theirs) if _text(failing, path) != _text(reference, path)
-        ),
-        only_failing=tuple(sorted(ours - theirs)),
-        only_reference=tuple(sorted(theirs - ours)),
+        differing=tuple(path for path in common if _text(failing, path) != _text(reference, path)),
+        only_failing=tuple(sorted(in_failing - in_reference)),
+        only_reference=tuple(sorted(in_reference - in_failing)),
         first_pass=_first_pass(failing, reference),
     )
 
 
 def _sources(build: BuildDirectory) -> Iterator[str]:
+    """Yield the paths of the generated sources."""
     waiting = [
         name for name in _GENERATED_PATHS if build.folder.has_file(name) or build.folder.has_folder(name)
     ]
     while waiting:
         path = waiting.pop()
         if build.folder.has_folder(path):
-            # A link to a folder may lead back to a folder that it lies in.
+            # A link may lead to a folder that contains the link.
             if not (build.folder.root / path).is_symlink():
                 waiting += [f"{path}/{name}" for name in build.folder.names(path)]
         elif path.endswith(_SUFFIXES) and build.folder.has_file(path):
@@ -609,30 +567,32 @@ def _sources(build: BuildDirectory) -> Iterator[str]:
 
 
 def _text(build: BuildDirectory, path: str) -> str:
-    data = build.folder.read(path, expected="a generated source", limit=_MOST_BYTES)
-    return _normalize(data.decode("utf-8", "replace"), build)
+    data = build.folder.read(path, expected="a generated source", limit=MAX_SOURCE_BYTES)
+    return _mask_volatile_text(data.decode("utf-8", "replace"), build)
 
 
-def _normalize(text: str, build: BuildDirectory) -> str:
+def _mask_volatile_text(text: str, build: BuildDirectory) -> str:
     return _VOLATILE_TEXT.sub("_", text.replace(str(build.folder.root), "_"))
 
 
 def _first_pass(failing: BuildDirectory, reference: BuildDirectory) -> PassDifference | None:
     if failing.contents.passes is None or reference.contents.passes is None:
         return None
-    ours, theirs = failing.passes(), reference.passes()
-    by_name = {(dump.number, dump.name): dump for dump in theirs.passes}
-    for dump in ours.passes:
-        counterpart = by_name.get((dump.number, dump.name))
-        before = "" if counterpart is None else _normalize(theirs.text(counterpart), reference)
-        after = _normalize(ours.text(dump), failing)
-        if counterpart is None or before != after:
-            diff = _short_diff(before.splitlines(), after.splitlines())
+    failing_passes, reference_passes = failing.passes(), reference.passes()
+    reference_dumps = {(dump.number, dump.name): dump for dump in reference_passes.passes}
+    for dump in failing_passes.passes:
+        text = _mask_volatile_text(failing_passes.text(dump), failing)
+        counterpart = reference_dumps.get((dump.number, dump.name))
+        reference_text = ""
+        if counterpart is not None:
+            reference_text = _mask_volatile_text(reference_passes.text(counterpart), reference)
+        if counterpart is None or text != reference_text:
+            diff = _short_diff(reference_text.splitlines(), text.splitlines())
             return PassDifference(number=dump.number, name=dump.name, diff=diff)
     return None
 
 
-def _short_diff(before: Sequence[str], after: Sequence[str]) -> str:
-    lines = list(difflib.unified_diff(before, after, "reference", "failing", n=1, lineterm=""))
-    rest = len(lines) - _DIFF_LINES
-    return "\n".join([*lines[:_DIFF_LINES], *([f"... {rest} more lines"] if rest > 0 else [])])
+def _short_diff(reference: Sequence[str], failing: Sequence[str]) -> str:
+    lines = list(difflib.unified_diff(reference, failing, "reference", "failing", n=1, lineterm=""))
+    more = len(lines) - _DIFF_LINES
+    return "\n".join([*lines[:_DIFF_LINES], f"... {more} more lines"] if more > 0 else lines)

@@ -1,12 +1,11 @@
-"""Reads files, but only those inside a given folder.
+"""Reads hostile files safely: paths inside one folder, sizes, JSON, and values in Python sources.
 
-`Folder` resolves the links in a path, and refuses a path that leads out of the folder. `BuildOutputError` and its
-subclasses say in one line what is wrong with a file. `json_reader` decodes JSON into typed records, and raises only
-`JsonError`.
-
-`assigned_literals` reads the values that a Python file assigns. It parses the file and does not execute it. It
-understands what a generated `kernel_config.py` holds: literals, lists, dictionaries and names assigned before. It also
-understands members of an imported enumeration (`_D.IN`), and paths built from the file's own folder.
+- `Folder` resolves the links in a path, and refuses a path that leads out of the folder.
+- `BuildOutputError` and its subclasses say in one line what is wrong with a file.
+- `json_reader` decodes JSON into typed records, and raises only `JsonError`.
+- `read_literals` reads the values that a Python file assigns, without executing it. It understands what a generated
+  `kernel_config.py` contains: literals, lists, dictionaries, earlier names, members of an imported enumeration
+  (`_D.IN`), and paths relative to the file's own folder.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ import os
 import stat
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
@@ -74,13 +74,12 @@ class IncompleteRecordError(BuildOutputError):
 
 
 _HEAD_BYTES = 4096
-"""`is_text` looks at this many bytes at the start of a file."""
+"""`is_text` reads this many bytes at the start of a file."""
 
 _CHUNK = 2**20
-"""Files are read and compared in pieces of this many bytes. Smaller pieces cost more calls, larger ones
-more memory."""
-MOST_ENTRIES = 200_000
-"""At most this many files and folders may lie below one folder. Links between folders can multiply the entries."""
+"""Files are read and compared in pieces of this many bytes. Smaller pieces take more calls, larger ones more memory."""
+MAX_ENTRIES = 200_000
+"""At most this many files and folders may be below one folder. Links between folders can multiply them."""
 
 SAFETENSORS, NUMPY_ARRAY = "a safetensors file", "an array of numpy.save"
 _ZIP = "a zip archive"
@@ -93,7 +92,7 @@ _FORMATS = (
     (b"\x80", "a pickle"),
     (b"PK\x03\x04", _ZIP),
 )
-"""The first bytes of files that people mistake for tensor files, and the name of each format with "a" or "an"."""
+"""The first bytes of files that people mistake for tensor files, with the name of each format."""
 
 
 def is_valid_path(path: str) -> bool:
@@ -120,7 +119,7 @@ class Tree:
         files: regular files inside the folder, and links to such files.
         folders: folders that were listed.
         refused: entries that lead out of the folder, are of another kind, or cannot be read.
-        left_out: files and folders that the caller leaves out, with the reason.
+        left_out: files and folders that the caller left out, with the reason.
     """
 
     files: Sequence[str]
@@ -131,16 +130,16 @@ class Tree:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that reads a file only if its path, with links resolved, lies inside the folder.
+    """A folder that reads a file only if its path, with links resolved, is inside the folder.
 
-    The check and the read are two steps. So a process that replaces files between them can defeat the check.
+    The check and the read are two steps. A process that replaces files in between can defeat the check.
     """
 
     root: Path
 
     @classmethod
     def open(cls, root: Path, *, expected: str) -> Folder:
-        """Return the folder `root`, which may be a link. Raise `MissingFileError` if it is not a folder."""
+        """Return the folder `root`, which may be a link. Raises `MissingFileError` if it is not a folder."""
         if not root.is_dir():
             found = "a file" if root.exists() else "nothing"
             raise MissingFileError(path=root, expected=expected, found=found)
@@ -211,7 +210,7 @@ class Folder:
             ) from error
         if not stat.S_ISREG(status.st_mode):
             raise UnsafePathError(
-                path=path, expected=f"{expected}, a regular file", found=_kind(status.st_mode)
+                path=path, expected=f"{expected}, a regular file", found=_describe_kind(status.st_mode)
             )
         if not os.access(path, os.R_OK):
             raise MissingFileError(path=path, expected=expected, found=os.strerror(errno.EACCES))
@@ -221,7 +220,7 @@ class Folder:
         """Return the contents of a regular file of at most `limit` bytes.
 
         Raises:
-            MissingFileError, UnsafePathError: as `find` raises them.
+            MissingFileError, UnsafePathError: as in `find`.
             FileTooLargeError: the file has more than `limit` bytes.
         """
         path, size = self.find(relative, expected=expected)
@@ -231,11 +230,16 @@ class Folder:
             )
         try:
             with path.open("rb") as file:
-                return file.read(limit)
+                content = file.read(limit + 1)
         except OSError as error:
             raise MissingFileError(
                 path=path, expected=expected, found=error.strerror or str(error)
             ) from error
+        if len(content) > limit:
+            raise FileTooLargeError(
+                path=path, expected=f"{expected} of at most {limit} bytes", found="more: the file has grown"
+            )
+        return content
 
     def read_part(
         self, relative: PurePath | str, *, start: int, size: int, expected: str
@@ -245,7 +249,7 @@ class Folder:
         The bytes are copied because the file may be cut short later.
 
         Raises:
-            MissingFileError, UnsafePathError: as `find` raises them.
+            MissingFileError, UnsafePathError: as in `find`.
             FileTooLargeError: this machine has less memory left than `size`.
             MalformedFileError: the file ends before the last of these bytes.
         """
@@ -271,13 +275,13 @@ class Folder:
         """Return the sorted names of the entries of the folder `relative`. Raises `OSError` if it cannot be listed."""
         return sorted(entry.name for entry in self.locate(relative).iterdir())
 
-    def tree(self, left_out: Callable[[str], str]) -> Tree:
-        """List everything below the folder. `left_out` returns why a path is left out, or "" to keep it.
+    def tree(self, skip_reason: Callable[[str], str]) -> Tree:
+        """List everything below the folder. `skip_reason` returns why a path is left out, or "" to keep the path.
 
-        A link that stays inside the folder is followed, unless it leads to a folder that contains the link.
+        A link is followed if it leads to a place inside the folder, and not to a folder that contains the link.
 
         Raises:
-            FileTooLargeError: there are more than `MOST_ENTRIES` files and folders.
+            FileTooLargeError: there are more than `MAX_ENTRIES` files and folders.
         """
         files: list[str] = []
         folders: list[str] = []
@@ -295,15 +299,15 @@ class Folder:
                 continue
             folders.append(folder)
             seen += len(entries)
-            if seen > MOST_ENTRIES:
+            if seen > MAX_ENTRIES:
                 raise FileTooLargeError(
                     path=self.root,
-                    expected=f"at most {MOST_ENTRIES} files and folders in it",
+                    expected=f"at most {MAX_ENTRIES} files and folders in it",
                     found="more",
                     remedy="compare the folders in it one by one",
                 )
             for path, entry in entries:
-                if reason := left_out(path):
+                if reason := skip_reason(path):
                     unwanted[path] = reason
                 elif entry.is_file(follow_symlinks=False):
                     files.append(path)
@@ -332,15 +336,15 @@ class Folder:
         except OSError as error:
             found = (
                 "a link to nothing"
-                if self.is_link(path)
+                if isinstance(error, FileNotFoundError) and self.is_link(path)
                 else f"a file that cannot be read ({error.strerror})"
             )
             return Refusal(found=found)
-        return target if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Refusal(found=_kind(mode))
+        return target if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else Refusal(found=_describe_kind(mode))
 
 
 def read_into_memory(path: Path, stream: IO[bytes], size: int) -> tuple[npt.NDArray[np.uint8], int]:
-    """Read up to `size` bytes of the file `path` from a stream. Return a buffer of that size, and how many were read.
+    """Read up to `size` bytes from a stream of the file `path`. Return a buffer of `size` bytes, and the number read.
 
     Raises:
         FileTooLargeError: this machine has less memory left than `size`.
@@ -361,13 +365,14 @@ def read_into_memory(path: Path, stream: IO[bytes], size: int) -> tuple[npt.NDAr
 
 
 def require_memory(path: Path, size: int) -> None:
-    """Raise `FileTooLargeError` if `size` bytes of the file `path` do not fit into the free memory of this machine."""
+    """Raise `FileTooLargeError` if this machine has less than `size` bytes of free memory for the file `path`."""
     if size <= _CHUNK:
         return
     with suppress(OSError, ValueError), Path("/proc/meminfo").open("rb") as file:
-        left = next(int(line.split()[1]) * 1024 for line in file if line.startswith(b"MemAvailable:"))
-        if size > left:
-            raise _too_large(path, size, f"{left} left on this machine")
+        lines = (int(line.split()[1]) * 1024 for line in file if line.startswith(b"MemAvailable:"))
+        free = next(lines, size)  # A kernel that does not tell it may have enough.
+        if size > free:
+            raise _too_large(path, size, f"{free} left on this machine")
 
 
 def _too_large(path: Path, size: int, reason: str) -> FileTooLargeError:
@@ -379,7 +384,7 @@ def _too_large(path: Path, size: int, reason: str) -> FileTooLargeError:
     )
 
 
-MOST_COMPARED_BYTES = 2**32
+MAX_COMPARED_BYTES = 2**32
 """A file without tensors is compared only up to this size in bytes. A sparse file may have any size."""
 
 
@@ -401,7 +406,7 @@ def first_difference(actual: Path, expected: Path) -> int | None:
             offset += len(actual_chunk)
 
 
-def _kind(mode: int) -> str:
+def _describe_kind(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "a folder"
     if stat.S_ISFIFO(mode):
@@ -410,33 +415,31 @@ def _kind(mode: int) -> str:
 
 
 def is_text(path: Path) -> bool:
-    """Return whether a file begins with printable characters in UTF-8. False where it cannot be read or is empty."""
+    """Return whether a file begins with printable characters in UTF-8. An unreadable or empty file does not."""
     try:
         with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES).decode(
-                "utf-8", errors="strict" if path.stat().st_size < _HEAD_BYTES else "ignore"
-            )
+            # The last character of the head may be cut.
+            decoder = getincrementaldecoder("utf-8")()
+            head = decoder.decode(file.read(_HEAD_BYTES), final=not file.read(1))
     except (OSError, UnicodeDecodeError):
         return False
     return bool(head) and all(character.isprintable() or character.isspace() for character in head)
 
 
 def describe_non_archive(path: Path) -> str | None:
-    """Return what a file is that cannot be read as a zip archive, or None where its contents do not show it."""
+    """Return what a file is instead of a readable zip archive: another format, or a part of one. None if unknown."""
     kind = file_format(path)
     if kind != _ZIP:
         return kind
-    return (
-        None
-        if _has_zip_directory(path)
-        else "an archive that was cut short: the listing at its end is missing"
-    )
+    if _has_zip_directory(path):
+        return None
+    return "an archive that was cut short: the listing at its end is missing"
 
 
 def file_format(path: Path) -> str | None:
-    """Return the format of a file with "a" or "an", such as "a gzip file".
+    """Return the format of a file with its article, such as "a gzip file".
 
-    Return None where the first bytes do not show the format, or the file cannot be read.
+    The result is None if the first bytes do not identify a format, or the file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -452,7 +455,7 @@ def file_format(path: Path) -> str | None:
 
 
 def _has_zip_directory(path: Path) -> bool:
-    """Return whether an archive has the directory at its end, even a damaged one."""
+    """Return whether a zip archive has a directory at its end, even a damaged one."""
     try:
         return zipfile.is_zipfile(path)
     except zipfile.BadZipFile:
@@ -467,22 +470,24 @@ class JsonError(ValueError):
 
 
 def json_reader(kind: type[Record]) -> Callable[[bytes], Record]:
-    """Return a function that decodes JSON into `kind` and raises `JsonError`. Keep it: making it is slow."""
+    """Return a function that decodes JSON into `kind`, and raises `JsonError`. It is slow to make, fast to call."""
     decode = msgspec.json.Decoder(kind).decode
 
     def read(text: bytes) -> Record:
         try:
             return decode(text)
-        # msgspec also raises the last two: for text that is not valid UTF-8, and for nesting that is too deep.
+        # msgspec raises the last two for text that is not UTF-8, and for nesting that is too deep.
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise JsonError(str(error)) from error
 
     return read
 
 
-MOST_DEPTH = 64
-"""Expressions may nest this deep. A hostile file could exhaust Python's stack with deeper ones."""
-_LARGEST_NUMBER = 2**63 - 1
+MAX_DEPTH = 64
+"""Expressions may nest this deep. Deeper ones, in a hostile file, could exhaust Python's stack."""
+_MAX_VALUES = 1_000_000
+"""A value may have this many parts. Names that contain names, in a hostile file, could exhaust memory."""
+_MAX_INTEGER = 2**63 - 1
 """A larger integer is not read, because the tables of the store hold signed 64-bit integers."""
 
 
@@ -491,7 +496,7 @@ class NotUnderstoodError(ValueError):
 
 
 @dataclass(frozen=True)
-class FolderPath:
+class FileRelativePath:
     """A path relative to the folder of the Python file that assigns it."""
 
     relative: PurePosixPath
@@ -499,15 +504,17 @@ class FolderPath:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of an imported enumeration, by its last name: `IN` for `_D.IN`."""
+    """A member of an enumeration that `from MODULE import NAME` imports, by its last name: `IN` for `_D.IN`."""
 
     name: str
 
 
 _Scalar: TypeAlias = str | int | float | bool | None
-LiteralValue: TypeAlias = "_Scalar | FolderPath | Member | list[LiteralValue] | dict[str | int, LiteralValue]"
+LiteralValue: TypeAlias = (
+    "_Scalar | FileRelativePath | Member | list[LiteralValue] | dict[str | int, LiteralValue]"
+)
 
-_HERE = FolderPath(PurePosixPath("."))
+_HERE = FileRelativePath(PurePosixPath("."))
 _OWN_FOLDER = frozenset(
     {
         "Path(__file__).parent",
@@ -520,11 +527,12 @@ _OWN_FOLDER = frozenset(
 )
 
 
-def assigned_literals(source: bytes, path: Path, names: Sequence[str]) -> dict[str, LiteralValue]:
-    """Return the values that `source` assigns to `names` at module level. Names that are never assigned are left out.
+def read_literals(source: bytes, path: Path, names: Sequence[str]) -> dict[str, LiteralValue]:
+    """Return the values that `source` assigns to `names` at module level. Names without an assignment are left out.
 
     Raises:
-        NotUnderstoodError: the source is not valid Python, or one of `names` has a value that is not understood.
+        NotUnderstoodError: the source is not valid Python. Or one of `names` has a value that is not understood, or
+            stands in a statement that may change it.
     """
     try:
         with warnings.catch_warnings():
@@ -539,77 +547,145 @@ def assigned_literals(source: bytes, path: Path, names: Sequence[str]) -> dict[s
 
 
 def _assigned_values(tree: ast.Module, names: Sequence[str]) -> dict[str, LiteralValue]:
-    values: dict[str, LiteralValue] = {}
+    evaluator = _Evaluator()
     for statement in tree.body:
-        target = _single_target(statement)
-        if target is None:
+        targets, expression = _assignment(statement)
+        if expression is None:
+            evaluator.skip(statement, names)
             continue
-        name, expression = target
         try:
-            values[name] = _value(expression, values, depth=0)
+            evaluator.assign(targets, expression)
         except NotUnderstoodError:
-            values.pop(name, None)
-            if name in names:
+            evaluator.forget(targets)
+            if not set(names).isdisjoint(targets):
                 raise
-    return {name: values[name] for name in names if name in values}
+    return {name: evaluator.values[name] for name in names if name in evaluator.values}
 
 
-def _single_target(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+def _assignment(statement: ast.stmt) -> tuple[list[str], ast.expr | None]:
+    """Return the names and the value of a plain assignment; [] and None for any other statement."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            return name, value
+        case ast.Assign(targets=targets, value=value):
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            return (names, value) if len(names) == len(targets) else ([], None)
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-            return name, value
+            return [name], value
         case _:
-            return None
+            return [], None
 
 
-def _value(node: ast.expr, values: dict[str, LiteralValue], *, depth: int) -> LiteralValue:
-    if depth > MOST_DEPTH:
-        raise _not_understood(node, "nesting this deep")
+class _Evaluator:
+    """Evaluates the assignments of a module in their order."""
 
-    def inner(child: ast.expr) -> LiteralValue:
-        return _value(child, values, depth=depth + 1)
+    def __init__(self) -> None:
+        self.values: dict[str, LiteralValue] = {}
+        self._imported: set[str] = set()
+        """The names that `from MODULE import NAME` binds."""
+        self._sizes: dict[str, tuple[int, int]] = {}
+        """The depth and the number of values of each name. Names that contain names can multiply both."""
+        self._depth = self._count = 0
 
-    match node:
-        case ast.Constant(value=str() | int() | float() | None as constant):
-            return _check_constant(node, constant)
-        case ast.Name(id=name) if name in values:
-            return values[name]
-        case ast.Attribute(value=ast.Name(), attr=name) if name.isupper():
-            return Member(name)
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return [inner(element) for element in elements]
-        case ast.Dict(keys=keys, values=entries):
-            return _dictionary(
-                node, [key and inner(key) for key in keys], [inner(entry) for entry in entries]
+    def assign(self, names: Sequence[str], expression: ast.expr) -> None:
+        """Give names the value of an expression. Raises `NotUnderstoodError`."""
+        self._depth = self._count = 0
+        value = self._evaluate(expression, depth=0)
+        self.forget(names)
+        for name in names:
+            self.values[name] = value
+            self._sizes[name] = self._depth, self._count
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Forget the values of names, which have others now."""
+        for name in names:
+            self.values.pop(name, None)
+            self._imported.discard(name)
+
+    def skip(self, statement: ast.stmt, names: Sequence[str]) -> None:
+        """Pass over a statement that is no plain assignment. It may change each name in it.
+
+        Raises:
+            NotUnderstoodError: one of `names` is in it.
+        """
+        mentioned: set[str] = set()
+        for node in ast.walk(statement):
+            match node:
+                case ast.Name(id=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    mentioned.add(name)
+                case ast.alias(name=name, asname=new):
+                    mentioned |= {*self.values} if name == "*" else {new or name.partition(".")[0]}
+                case _:
+                    pass
+        if changed := mentioned.intersection(names):
+            line = statement.lineno
+            raise NotUnderstoodError(
+                f"line {line}: {min(changed)} is read only from plain assignments, found: "
+                f"{ast.unparse(statement)[:80]}"
             )
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            positive = inner(operand)
-            if isinstance(positive, int | float):
-                return -positive
-        case _:
-            pass
-    return _path(node, inner)
+        self.forget(mentioned)
+        if isinstance(statement, ast.ImportFrom):
+            self._imported |= mentioned
+
+    def _measure(self, node: ast.expr, *, depth: int, count: int) -> None:
+        self._depth = max(self._depth, depth)
+        self._count += count
+        if depth > MAX_DEPTH:
+            raise _not_understood(node, "nesting this deep")
+        if self._count > _MAX_VALUES:
+            raise _not_understood(node, f"a value of more than {_MAX_VALUES} parts")
+
+    def _evaluate(self, node: ast.expr, *, depth: int) -> LiteralValue:
+        self._measure(node, depth=depth, count=1)
+
+        def inner(child: ast.expr) -> LiteralValue:
+            return self._evaluate(child, depth=depth + 1)
+
+        match node:
+            case ast.Constant(value=str() | int() | float() | None as constant):
+                return _check_constant(node, constant)
+            case ast.Name(id=name) if name in self.values:
+                below, count = self._sizes[name]
+                self._measure(node, depth=depth + below, count=count)
+                return self.values[name]
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if (
+                owner in self._imported and name.isupper()
+            ):
+                return Member(name)
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return [inner(element) for element in elements]
+            case ast.Dict(keys=keys, values=entries):
+                return _dictionary(
+                    node, [key and inner(key) for key in keys], [inner(entry) for entry in entries]
+                )
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+                return _check_constant(node, -number)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                positive = inner(operand)
+                if isinstance(positive, int | float):
+                    return _check_constant(node, -positive)
+            case _:
+                pass
+        return _evaluate_path(node, inner)
 
 
 def _check_constant(node: ast.expr, constant: str | float | None) -> str | float | None:
-    """Return the constant. Raise `NotUnderstoodError` if no path, command or table can hold it."""
+    """Return the constant. Raises `NotUnderstoodError` if no path, command or table can hold it."""
     if isinstance(constant, str) and not is_valid_path(constant):
         raise _not_understood(node, "a text that no path or command can hold")
-    if isinstance(constant, int) and constant > _LARGEST_NUMBER:
+    if isinstance(constant, int) and not -_MAX_INTEGER - 1 <= constant <= _MAX_INTEGER:
         raise NotUnderstoodError(f"line {node.lineno}: a number this large is not read")
     return constant
 
 
-def _path(node: ast.expr, inner: Callable[[ast.expr], LiteralValue]) -> LiteralValue:
-    """Return the value of an expression that makes a path. `inner` returns the value of a subexpression."""
+def _evaluate_path(node: ast.expr, inner: Callable[[ast.expr], LiteralValue]) -> LiteralValue:
+    """Return the value of an expression that makes a path. `inner` evaluates a subexpression."""
     match node:
         case ast.BinOp(left=left, op=ast.Div(), right=right):
             return _join_path(node, [inner(left), inner(right)])
         case ast.Call(func=ast.Name(id="str" | "Path"), args=[argument], keywords=[]):
-            if ast.unparse(argument) != "__file__":
-                return inner(argument)
+            if ast.unparse(argument) != "__file__" and isinstance(
+                value := inner(argument), str | FileRelativePath
+            ):
+                return value
         case ast.Call(args=parts, keywords=[]) if _dotted_name(node.func) == "os.path.join":
             return _join_path(node, [inner(part) for part in parts])
         case _:
@@ -619,14 +695,14 @@ def _path(node: ast.expr, inner: Callable[[ast.expr], LiteralValue]) -> LiteralV
     raise _not_understood(node, "this expression")
 
 
-def _join_path(node: ast.expr, parts: list[LiteralValue]) -> FolderPath:
+def _join_path(node: ast.expr, parts: list[LiteralValue]) -> FileRelativePath:
     match parts:
-        case [FolderPath(relative=base), *names]:
+        case [FileRelativePath(relative=base), *names]:
             for name in names:
                 if not isinstance(name, str):
                     raise _not_understood(node, "this path")
                 base /= name
-            return FolderPath(base)
+            return FileRelativePath(base)
         case _:
             raise _not_understood(node, "this path")
 

@@ -1,12 +1,12 @@
 """Reads an orchestration source: which tasks it submits, with which arguments, in which loops and scopes.
 
-The dialects of all eras are read. A `PTOParam`, `Arg`, `L0TaskArgs` or `CoreTaskArgs` gathers a task's arguments.
-`pto2_rt_submit_...` or `rt_submit_...` submits it. External tensors come from `args[i]`, `orch[i].to_tensor()`,
-`from_tensor_arg(orch_args.tensor(i))` or `orch_args.tensor(i).ref()`.
+`Orchestration` is one source, with its `Submit`s. Each part of it has its exact place in the text, so that it can be
+edited. `tree_sitter` parses the C++. `OrchestrationReader` visits the syntax tree in source order. `Bindings` knows
+which names stand for tensors and arguments of the entry function, `Constants` which stand for numbers.
 
-`tree_sitter` parses the C++. `OrchestrationReader` walks the syntax tree in the order of the text and gathers the
-submits. `Bindings` knows what each name stands for: a tensor, a create info, or an argument of the entry function.
-`Constants` knows the names that stand for numbers. Each part has its exact place in the text, so that it can be edited.
+The dialects of all eras are read. A `PTOParam`, `Arg`, `L0TaskArgs` or `CoreTaskArgs` collects a task's arguments, and
+`pto2_rt_submit_...` or `rt_submit_...` submits the task. External tensors come from `args[i]`, `orch[i].to_tensor()`,
+`from_tensor_arg(orch_args.tensor(i))` or `orch_args.tensor(i).ref()`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from tree_sitter import Language, Node, Parser
 
 from .files import Folder, MalformedFileError
 
-_LANGUAGE = Language(tree_sitter_cpp.language())
-
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """The bytes `start` up to `end` of a source file."""
+    """The bytes from `start` up to `end` of a source file."""
 
     start: int
     end: int
@@ -43,87 +41,8 @@ class Span:
         return self.start <= other.start and other.end <= self.end
 
 
-def parse_cpp(source: bytes) -> Node:
-    """Return the root of the syntax tree. Text that is no C++ gives nodes of type ERROR."""
-    return Parser(_LANGUAGE).parse(source).root_node
-
-
-def span_of(node: Node) -> Span:
-    """Return the bytes that a node takes."""
-    return Span(node.start_byte, node.end_byte)
-
-
-def text_of(node: Node | None) -> str:
-    """Return the node's source text; empty for None."""
-    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
-
-
-def descendants(node: Node) -> Iterator[Node]:
-    """Yield `node` and all named nodes below it, in source order."""
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        waiting.extend(reversed(current.named_children))
-
-
-def syntax_errors(root: Node) -> tuple[Span, ...]:
-    """Return the outermost places that the parser did not understand."""
-    found: list[Span] = []
-    waiting = [root] if root.has_error else []
-    while waiting:
-        node = waiting.pop()
-        if node.is_error or node.is_missing:
-            found.append(span_of(node))
-        else:
-            waiting.extend(child for child in reversed(node.children) if child.has_error)
-    return tuple(found)
-
-
-def declared_name(declarator: Node | None) -> str:
-    """Return the name a declarator declares, within references, pointers, arrays and initializers; empty if none."""
-    while declarator is not None:
-        if declarator.type in ("identifier", "field_identifier"):
-            return text_of(declarator)
-        inner = declarator.child_by_field_name("declarator")
-        if inner is None and declarator.type == "reference_declarator":
-            inner = declarator.named_children[0] if declarator.named_children else None
-        declarator = inner
-    return ""
-
-
-def call_arguments(call: Node) -> list[Node]:
-    """Return the argument expressions of a call or constructor call, without comments."""
-    listed = call.child_by_field_name("arguments") or call
-    return [child for child in listed.named_children if child.type != "comment"]
-
-
-def callee(call: Node) -> tuple[Node | None, str]:
-    """Return object and method of `object.method(...)`, or None and the function's name."""
-    function = call.child_by_field_name("function")
-    if function is None:
-        return None, ""
-    if function.type == "field_expression":
-        return function.child_by_field_name("argument"), text_of(function.child_by_field_name("field"))
-    if function.type == "template_function":
-        return None, text_of(function.child_by_field_name("name"))
-    return None, text_of(function)
-
-
-def root_name(expression: Node | None) -> str:
-    """Return `p` for `p`, `p.launch_spec`, `p[0]` or `p.add_input(a)`; empty for anything else."""
-    while expression is not None and expression.type != "identifier":
-        if expression.type in ("field_expression", "subscript_expression"):
-            expression = expression.child_by_field_name("argument")
-        elif expression.type == "call_expression":
-            expression = expression.child_by_field_name("function")
-        else:
-            return ""
-    return text_of(expression)
-
-
 class Usage(Enum):
-    """How a task is given an argument (`add_input` and so on)."""
+    """How a task uses an argument, by the call that adds it: `add_input`, `add_output` and so on."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -135,7 +54,7 @@ class Usage(Enum):
 class BlockKind(Enum):
     """What surrounds a statement. In a manual scope the runtime infers no dependencies.
 
-    A statement in a lambda runs when the lambda is called: any number of times, or never.
+    A statement in a lambda runs whenever the lambda is called, perhaps never.
     """
 
     LOOP = "loop"
@@ -156,7 +75,7 @@ class SubmitKind(Enum):
 
 
 class Origin(Enum):
-    """Says where a tensor's name comes from."""
+    """Where the tensor of a name comes from."""
 
     ENTRY = "an argument of the orchestration"
     ALLOCATED = "a batch of allocations"
@@ -168,7 +87,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class CodeBlock:
-    """A loop, branch or scope: the span of the whole statement, and of its body with its braces."""
+    """A loop, branch, scope or lambda. `span` is the whole statement, and `body` its body with the braces."""
 
     kind: BlockKind
     span: Span
@@ -177,54 +96,60 @@ class CodeBlock:
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """One argument handed to a task.
+    """One argument of a task.
 
-    `expression` is the text of the tensor, create info or scalar. `statement` is the one that adds it. `plain` is False
-    where the statement stands in a loop or branch, and the arguments' declaration outside of it. Such an argument is
-    added any number of times, or never.
+    Attributes:
+        text: the tensor, create info or scalar, as it is spelled.
+        expression: the place of `text`.
+        statement: the place of the statement that adds the argument.
+        is_added_once: False if the statement is in a loop or branch, and the declaration of the arguments is outside.
     """
 
     usage: Usage
     text: str
     expression: Span
     statement: Span
-    plain: bool
+    is_added_once: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class DumpMarker:
-    """A call `dump(a, b)`. Without names, every argument of the task is dumped."""
+    """A call such as `params.dump(a, b)`. Without names, all arguments of the task are dumped."""
 
     names: tuple[str, ...]
     statement: Span
 
 
+NO_KERNEL = -1
+"""The function id that stands for no kernel. It is the runtime's `INVALID_KERNEL_ID`."""
+
+
 @dataclass(frozen=True)
 class KernelReference:
-    """A kernel as the source names it. `func_id` is -1 for no kernel, and None where the name is not resolved."""
+    """A kernel as the source names it. `func_id` is -1 for no kernel, and None if the name is unknown."""
 
     text: str
     func_id: int | None
 
 
 Call = tuple[tuple[int | None, ...], tuple[Usage, ...]]
-"""The ids of the kernels that a task runs, and the uses of its tensors."""
+"""The function ids of the kernels that a task runs, and how it uses its tensors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Submit:
-    """One submit in the text. In a loop it stands for many tasks.
+    """One call that submits a task. In a loop it submits many.
 
     Attributes:
-        kernels: in slot order (cube, first vector core, second); empty for a dummy or graph.
-        parameters: the name of the variable that gathers the arguments.
-        declaration: where that variable is declared. None where it comes from outside of the function; then `arguments`
-            are unknown and empty.
+        kernels: in slot order (cube, first vector core, second). Empty for a dummy or graph.
+        parameters: the name of the variable that collects the arguments.
+        declaration: the place of that variable's declaration. None if it comes from outside of the function. Then
+            `arguments` are unknown and empty.
         arguments: in the order in which they are added. A task's argument index counts tensors first, then scalars.
-        other_statements: the other calls on the variable: dependencies, block counts.
+        other_statements: the places of other calls on the variable, for dependencies and block counts.
         result: the variable that takes the task's outputs, if any.
-        function: the function whose body the submit stands in.
-        blocks: the blocks around it, outermost first.
+        function: the name of the function that the submit is in.
+        blocks: the blocks around the submit, outermost first.
     """
 
     kind: SubmitKind
@@ -241,13 +166,13 @@ class Submit:
 
     @cached_property
     def tensor_arguments(self) -> tuple[Argument, ...]:
-        """Return the arguments that are tensors. Their order is the runtime's argument index."""
+        """Return the arguments that are tensors, in the order of the runtime's argument index."""
         return tuple(argument for argument in self.arguments if argument.usage is not Usage.SCALAR)
 
     @cached_property
     def call(self) -> Call:
-        """Return the kernels that the submit runs, and the uses of its tensors."""
-        kernels = tuple(kernel.func_id for kernel in self.kernels if kernel.func_id != -1)
+        """Return the kernels that the task runs, and how it uses its tensors."""
+        kernels = tuple(kernel.func_id for kernel in self.kernels if kernel.func_id != NO_KERNEL)
         return kernels, tuple(argument.usage for argument in self.tensor_arguments)
 
     @property
@@ -259,7 +184,7 @@ class Submit:
 
 @dataclass(frozen=True, kw_only=True)
 class CreateInfo:
-    """The shape and type of a tensor to be allocated. The shape's extents are expressions; None if not found."""
+    """The shape and type of a tensor to be allocated. The extents of the shape are expressions. None if unknown."""
 
     name: str
     shape: tuple[str, ...] | None
@@ -269,7 +194,7 @@ class CreateInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
-    """A call `alloc_tensors(infos...)`. `variable` takes the tensors, in order."""
+    """A call `alloc_tensors(infos...)`. The tensors are members of `variable`, in the order of `infos`."""
 
     variable: str
     infos: tuple[str, ...]
@@ -281,8 +206,11 @@ class Allocation:
 class TensorName:
     """A name bound to a tensor.
 
-    `base` is the tensor viewed or renamed, or the variable whose `index`-th tensor this is. For an argument of the
-    orchestration, `index` is its place among the tensors.
+    Attributes:
+        base: the name of the tensor that it views or renames, or of the variable that has it as a member.
+        index: its index among the variable's members, or among the entry function's tensors.
+        expression: the place of the expression that the name is bound to.
+        blocks: the blocks around the statement, outermost first.
     """
 
     name: str
@@ -296,211 +224,170 @@ class TensorName:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalarBinding:
-    """A read of `orch_args.scalar(index)`, and the variable, or member, it is read into."""
+    """A statement that reads `orch_args.scalar(index)` into the variable, or member, `name`."""
 
     name: str
     index: int
     statement: Span
 
 
-NO_KERNEL = -1
-"""This id stands for no kernel, as the runtime's `INVALID_KERNEL_ID`."""
+MAX_BYTES = 2 * 2**20
+"""A larger orchestration source is not read. Its syntax tree takes many times its size."""
+ENTRY_FUNCTION = "aicpu_orchestration_entry"
+ENTRY_PREFIX = "ext_"
+"""In generated code, names of entry arguments begin with this prefix."""
 
 
 @dataclass(frozen=True)
-class Constants:
-    """The integers by name, from `#define`, enumerations, and constant declarations anywhere in the file."""
+class Number:
+    """An integer in the source, and its place."""
 
-    numbers: dict[str, int] = field(default_factory=dict[str, int])
-
-    @classmethod
-    def from_tree(cls, root: Node) -> Constants:
-        """Return all constants of a file. A name given two numbers is left out."""
-        constants = cls({"INVALID_KERNEL_ID": NO_KERNEL})
-        clashing: set[str] = set()
-        for node in descendants(root):
-            for name, expression in _definitions(node):
-                number = constants.number(expression)
-                if number is None:
-                    continue
-                if constants.numbers.setdefault(name, number) != number:
-                    clashing.add(name)
-        for name in clashing:
-            del constants.numbers[name]
-        return constants
-
-    def number(self, expression: str) -> int | None:
-        """Return the integer an expression is: a literal or a known name, also in parentheses or with a minus. None if
-        neither.
-        """
-        text = expression.strip().strip("()").strip()
-        sign = -1 if text.startswith("-") else 1
-        text = text.removeprefix("-").strip()
-        if text in self.numbers:
-            return sign * self.numbers[text]
-        digits = text.rstrip("uUlL").replace("'", "")
-        try:
-            return sign * int(digits, 0) if len(digits) <= 20 else None
-        except ValueError:
-            return None
-
-    def kernel(self, expression: str) -> KernelReference:
-        """Return the kernel that a submit names by `expression`."""
-        return KernelReference(expression, self.number(expression))
+    value: int
+    span: Span
 
 
-def _definitions(node: Node) -> list[tuple[str, str]]:
-    match node.type:
-        case "preproc_def":
-            value = text_of(node.child_by_field_name("value")).split("//")[0].split("/*")[0]
-            return [(text_of(node.child_by_field_name("name")), value)]
-        case "enumerator":
-            return [(text_of(node.child_by_field_name("name")), text_of(node.child_by_field_name("value")))]
-        case "declaration" if _is_constant(node):
-            declarators = node.children_by_field_name("declarator")
-            return [
-                (declared_name(one), text_of(one.child_by_field_name("value")))
-                for one in declarators
-                if one.type == "init_declarator"
-            ]
-        case _:
-            return []
+@dataclass(frozen=True, kw_only=True)
+class Orchestration:
+    """One orchestration source, with everything in source order.
 
-
-def _is_constant(declaration: Node) -> bool:
-    qualifiers = [text_of(child) for child in declaration.named_children if child.type == "type_qualifier"]
-    return "constexpr" in qualifiers or "const" in qualifiers
-
-
-_TENSOR_TYPES = frozenset({"Tensor", "ChipTensor", "auto"})
-_VIEWS = frozenset({"view", "transpose", "reshape", "slice", "permute", "squeeze", "unsqueeze"})
-_MAKERS = ("make_tensor", "from_tensor_arg", "from_task_arg")
-_TENSOR_READS = ("*>", "to_tensor", ".data<", "from_task_arg")
-_KERNEL_SLOTS = ("aic_kernel_id", "aiv0_kernel_id", "aiv1_kernel_id")
-
-
-@dataclass
-class Bindings:
-    """Collects the names bound in one file, in source order.
-
-    `entry_parameters` are the entry function's. What is read from them is an argument of the orchestration.
+    Attributes:
+        source: the text that all spans refer to.
+        entry: the place of the entry function's body with its braces; None if there is no such function.
+        expected_arg_count: the number of arguments, tensors and scalars, that the runtime expects.
+        tensors: all names of tensors. Those of origin `ENTRY` are arguments of the orchestration.
+        entry_scalars: the scalar arguments of the orchestration.
+        syntax_errors: the places that the parser did not understand. Submits and names in them are missing.
     """
 
-    constants: Constants
-    entry_parameters: frozenset[str]
-    allocations: set[str] = field(default_factory=set[str])
-    tensors: list[TensorName] = field(default_factory=list[TensorName])
-    create_infos: list[CreateInfo] = field(default_factory=list[CreateInfo])
-    entry_scalars: list[ScalarBinding] = field(default_factory=list[ScalarBinding])
-    _arrays: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    _pointers: dict[str, int] = field(default_factory=dict[str, int])
-    _known: set[str] = field(default_factory=set[str])
+    source: bytes
+    entry: Span | None
+    expected_arg_count: Number | None
+    tensors: tuple[TensorName, ...]
+    entry_scalars: tuple[ScalarBinding, ...]
+    create_infos: tuple[CreateInfo, ...]
+    allocations: tuple[Allocation, ...]
+    submits: tuple[Submit, ...]
+    syntax_errors: tuple[Span, ...]
 
-    def declare(self, statement: Node, declarator: Node, blocks: tuple[CodeBlock, ...]) -> None:
-        """Record one declarator, with its initializer, of the declaration `statement`."""
-        name = declared_name(declarator)
-        value = declarator.child_by_field_name("value")
-        type_name = text_of(statement.child_by_field_name("type"))
-        if type_name == "MixedKernels" and value is None:
-            self._arrays[name] = ("INVALID_KERNEL_ID",) * len(_KERNEL_SLOTS)
-        if not name or value is None:
-            return
-        if value.type == "initializer_list":
-            self._arrays[name] = tuple(text_of(child) for child in call_arguments(value))
-        elif type_name == "TensorCreateInfo":
-            self._create_info(statement, name, value)
-        elif type_name in _TENSOR_TYPES and (bound := self._tensor(value)):
-            origin, base, index = bound
-            self._known.add(name)
-            self.tensors.append(
-                TensorName(
-                    name=name,
-                    origin=origin,
-                    base=base,
-                    index=index,
-                    expression=span_of(value),
-                    blocks=blocks,
-                    statement=span_of(statement),
-                )
-            )
-        elif (scalar := self._entry_access(value, "scalar")) is not None:
-            self.entry_scalars.append(ScalarBinding(name=name, index=scalar, statement=span_of(statement)))
-        elif (pointer := self._entry_access(value, "tensor")) is not None:
-            self._pointers[name] = pointer
+    @classmethod
+    def open(
+        cls, folder: Folder, relative: PurePath | str, *, entry_function: str = ENTRY_FUNCTION
+    ) -> Orchestration:
+        """Read the file `relative` to the build's folder.
 
-    def assign(self, statement: Node, assignment: Node) -> None:
-        """Record `target = value`: a slot of mixed kernels, or an entry scalar read through a union."""
-        target = assignment.child_by_field_name("left")
-        value = assignment.child_by_field_name("right")
-        if value is None or target is None:
-            return
-        field_name = text_of(target.child_by_field_name("field"))
-        if field_name in _KERNEL_SLOTS and (slots := self._arrays.get(root_name(target))):
-            slot = _KERNEL_SLOTS.index(field_name)
-            self._arrays[root_name(target)] = (*slots[:slot], text_of(value), *slots[slot + 1 :])
-        scalar = self._entry_access(value, "scalar")
-        if scalar is not None:
-            self.entry_scalars.append(
-                ScalarBinding(name=text_of(target), index=scalar, statement=span_of(statement))
-            )
+        Raises:
+            BuildOutputError: it is missing, outside of the folder, too large, or nested too deeply.
+        """
+        source = folder.read(relative, expected="an orchestration source", limit=MAX_BYTES)
+        try:
+            return cls.parse(source, entry_function=entry_function)
+        except RecursionError as error:
+            raise MalformedFileError(
+                path=folder.locate(relative), expected="an orchestration source", found="nesting too deep"
+            ) from error
 
-    def array(self, name: str) -> tuple[str, ...]:
-        """Return the elements of the array or aggregate variable `name`; empty if unknown."""
-        return self._arrays.get(name, ())
-
-    def _create_info(self, statement: Node, name: str, value: Node) -> None:
-        arguments = [text_of(argument) for argument in call_arguments(value)]
-        shape = self._arrays.get(arguments[0]) if arguments else None
-        dtype = arguments[2] if len(arguments) > 2 else ""
-        self.create_infos.append(
-            CreateInfo(name=name, shape=shape, dtype=dtype, statement=span_of(statement))
+    @classmethod
+    def parse(cls, source: bytes, *, entry_function: str = ENTRY_FUNCTION) -> Orchestration:
+        """Read the text `source`. Raises `RecursionError` if blocks nest some hundred deep."""
+        root = parse_cpp(source)
+        constants = Constants.from_tree(root)
+        entry = _find_function(root, entry_function)
+        bindings = Bindings(constants, _parameter_names(entry))
+        reader = OrchestrationReader(bindings)
+        reader.visit(root)
+        body = entry.child_by_field_name("body") if entry is not None else None
+        return cls(
+            source=source,
+            entry=span_of(body) if body is not None else None,
+            expected_arg_count=_expected_arg_count(root, constants),
+            tensors=tuple(bindings.tensors),
+            entry_scalars=tuple(bindings.entry_scalars),
+            create_infos=tuple(bindings.create_infos),
+            allocations=tuple(reader.allocations),
+            submits=tuple(reader.submits),
+            syntax_errors=syntax_errors(root),
         )
 
-    def _tensor(self, value: Node) -> tuple[Origin, str, int | None] | None:
-        """Return origin, base and index of the tensor that `value` is; None if it is no tensor."""
-        if value.type == "identifier":
-            name = text_of(value)
-            return (Origin.ALIAS, name, None) if name in self._known else None
-        if value.type != "call_expression":
-            return None
-        target, function = callee(value)
-        if function == "get_ref" and target is not None:
-            base = text_of(target)
-            arguments = call_arguments(value)
-            index = self.constants.number(text_of(arguments[0])) if arguments else None
-            return Origin.ALLOCATED if base in self.allocations else Origin.TASK_OUTPUT, base, index
-        if function in _VIEWS and target is not None:
-            return Origin.VIEW, text_of(target), None
-        makes_tensor = function.startswith(_MAKERS)
-        if makes_tensor or root_name(value) in self.entry_parameters:
-            entry = self._entry_access(value, "tensor")
-            if entry is not None:
-                return Origin.ENTRY, "", entry
-        return (Origin.CREATED, "", None) if makes_tensor else None
+    @property
+    def entry_tensors(self) -> tuple[TensorName, ...]:
+        """Return the tensor arguments of the orchestration."""
+        return tuple(tensor for tensor in self.tensors if tensor.origin is Origin.ENTRY)
 
-    def _entry_access(self, value: Node, kind: str) -> int | None:
-        """Return the index of the entry's tensor or scalar that `value` reads, also through a pointer taken before.
+    @cached_property
+    def tensors_by_name(self) -> Mapping[str, TensorName]:
+        """Return the tensors by name. The last binding of a name counts."""
+        return {tensor.name: tensor for tensor in self.tensors}
 
-        Arguments are `orch_args.tensor(i)` and `orch_args.scalar(i)`. The first dialects had one array of both,
-        `orch[i]` or `args[i]`. A value that is read there as a pointer, or by a function that makes tensors, is a
-        tensor.
+    @cached_property
+    def entry_names(self) -> Set[str]:
+        """Return the names of the tensor arguments without `ENTRY_PREFIX`, except ambiguous ones."""
+        bindings = Counter(tensor.name for tensor in self.tensors)
+        names: set[str] = set()
+        for tensor in self.entry_tensors:
+            short = tensor.name.removeprefix(ENTRY_PREFIX)
+            if bindings[tensor.name] == 1 and (short == tensor.name or short not in bindings):
+                names.add(short)
+        return names
+
+    @cached_property
+    def submits_by_call(self) -> Mapping[Call, tuple[Submit, ...]]:
+        """Return the submits by their kernels and the uses of their tensors."""
+        found: dict[Call, list[Submit]] = {}
+        for submit in self.submits:
+            found.setdefault(submit.call, []).append(submit)
+        return {call: tuple(submits) for call, submits in found.items()}
+
+    @cached_property
+    def straight_line_submits(self) -> tuple[Submit, ...]:
+        """Return the submits that run kernels, if the entry function executes each exactly once, in source order.
+
+        The result is empty if one of them is a graph, in another function, or in a loop, branch or lambda.
         """
-        for node in descendants(value):
-            if node.type == "call_expression":
-                target, method = callee(node)
-                if method == kind and root_name(target) in self.entry_parameters:
-                    return self._index(call_arguments(node))
-            elif node.type == "subscript_expression":
-                array = text_of(node.child_by_field_name("argument"))
-                is_tensor = any(mark in text_of(value) for mark in _TENSOR_READS)
-                if array in self.entry_parameters and is_tensor == (kind == "tensor"):
-                    return self._index(call_arguments(node.named_children[-1]))
-            elif node.type == "identifier" and kind == "tensor" and text_of(node) in self._pointers:
-                return self._pointers[text_of(node)]
-        return None
+        entry = self.entry
+        if entry is None:
+            return ()
 
-    def _index(self, arguments: list[Node]) -> int | None:
-        return self.constants.number(text_of(arguments[0])) if len(arguments) == 1 else None
+        def is_executed_once(submit: Submit) -> bool:
+            in_scopes = all(
+                block.kind in (BlockKind.SCOPE, BlockKind.MANUAL_SCOPE) for block in submit.blocks
+            )
+            in_entry = entry.start < submit.statement.start < entry.end
+            return in_entry and in_scopes and submit.kind is not SubmitKind.GRAPH
+
+        submits = tuple(submit for submit in self.submits if submit.kind is not SubmitKind.DUMMY)
+        return submits if all(map(is_executed_once, submits)) else ()
+
+    def text(self, span: Span) -> str:
+        """Return the source text at `span`."""
+        return span.text_in(self.source)
+
+
+def _find_function(root: Node, name: str) -> Node | None:
+    definitions = (node for node in descendants(root) if node.type == "function_definition")
+    return next(
+        (each for each in definitions if declarator_name(each.child_by_field_name("declarator")) == name),
+        None,
+    )
+
+
+def _parameter_names(function: Node | None) -> frozenset[str]:
+    if function is None:
+        return frozenset()
+    declarator = function.child_by_field_name("declarator")
+    parameters = declarator.child_by_field_name("parameters") if declarator is not None else None
+    declared = parameters.named_children if parameters is not None else []
+    return frozenset(declarator_name(one.child_by_field_name("declarator")) for one in declared) - {""}
+
+
+def _expected_arg_count(root: Node, constants: Constants) -> Number | None:
+    for node in descendants(root):
+        if node.type != "initializer_pair" or len(node.named_children) != 2:
+            continue
+        designator, value = node.named_children
+        if text_of(designator) == ".expected_arg_count":
+            number = constants.number(text_of(value))
+            return None if number is None else Number(number, span_of(value))
+    return None
 
 
 # The name is `rt_submit_aiv_task` today, and was `pto2_rt_submit_aiv_task` before May 2026.
@@ -523,7 +410,7 @@ _PARAMETER_TYPES = re.compile(r"Arg|Param")
 
 @dataclass
 class _Parameters:
-    """The calls so far on one variable that gathers a task's arguments."""
+    """The calls so far on one variable that collects a task's arguments. `depth` is the number of blocks around it."""
 
     declaration: Span
     depth: int
@@ -533,7 +420,7 @@ class _Parameters:
 
 
 class OrchestrationReader:
-    """Visits nodes in source order, and appends to `submits` and `allocations`."""
+    """Visits the nodes of a file in source order. Collects its `submits` and `allocations`."""
 
     def __init__(self, bindings: Bindings) -> None:
         self.submits: list[Submit] = []
@@ -544,7 +431,7 @@ class OrchestrationReader:
         self._scopes: list[dict[str, _Parameters]] = [{}]
 
     def visit(self, node: Node) -> None:
-        """Read `node` and everything in it."""
+        """Visit `node` and everything in it."""
         match node.type:
             case "function_definition":
                 self._visit_function(node)
@@ -571,9 +458,9 @@ class OrchestrationReader:
         if body is None:
             return
         declarator = node.child_by_field_name("declarator")
-        name = declared_name(declarator)
+        name = declarator_name(declarator)
         if name == "PTO2_SCOPE":
-            # The parser takes the macro and its braces for the definition of a function.
+            # To the parser, the macro with its braces is the definition of a function.
             with self._block(_scope_kind(text_of(declarator)), node, body):
                 self.visit(body)
             return
@@ -606,7 +493,7 @@ class OrchestrationReader:
     def _visit_declaration(self, node: Node) -> None:
         type_name = text_of(node.child_by_field_name("type"))
         for declarator in node.children_by_field_name("declarator"):
-            name = declared_name(declarator)
+            name = declarator_name(declarator)
             value = declarator.child_by_field_name("value")
             if _PARAMETER_TYPES.search(type_name):
                 parameters = _Parameters(span_of(node), len(self._blocks))
@@ -618,14 +505,14 @@ class OrchestrationReader:
             self._bindings.declare(node, declarator, tuple(self._blocks))
 
     def _add_initializers(self, parameters: _Parameters, listed: Node, statement: Node) -> None:
-        """Add the arguments of `PTOParam params[] = {make_input_param(a), ...}`, the dialect until March 2026."""
+        """Add the arguments of `PTOParam params[] = {make_input_param(a), ...}`, as written until March 2026."""
         for call in listed.named_children:
             _, function = callee(call)
             if function in _USAGE:
                 self._add(parameters, _USAGE[function], call_arguments(call), statement)
 
     def _visit_expression(self, node: Node, statement: Node, *, result: str | None) -> None:
-        """Read the calls and assignments within an expression, in source order."""
+        """Visit the calls and assignments within an expression, in source order."""
         waiting = [node]
         while waiting:
             part = waiting.pop()
@@ -670,8 +557,10 @@ class OrchestrationReader:
             parameters.others.append(span_of(statement))
 
     def _add(self, parameters: _Parameters, usage: Usage, expressions: list[Node], statement: Node) -> None:
-        repeating = self._blocks[parameters.depth :]
-        plain = not any(block.kind in (BlockKind.LOOP, BlockKind.BRANCH) for block in repeating)
+        since_declaration = self._blocks[parameters.depth :]
+        is_added_once = not any(
+            block.kind in (BlockKind.LOOP, BlockKind.BRANCH) for block in since_declaration
+        )
         for expression in expressions:
             parameters.arguments.append(
                 Argument(
@@ -679,7 +568,7 @@ class OrchestrationReader:
                     text=text_of(expression),
                     expression=span_of(expression),
                     statement=span_of(statement),
-                    plain=plain,
+                    is_added_once=is_added_once,
                 )
             )
 
@@ -693,9 +582,8 @@ class OrchestrationReader:
         if arguments and arguments[0] == "rt":
             del arguments[0]
         kind, kernels = self._kernels(core, is_graph, arguments)
-        name = next(
-            (text for text in arguments if self._parameters(text)), arguments[-1] if arguments else ""
-        )
+        last = arguments[-1] if arguments else ""
+        name = next((text for text in arguments if self._parameters(text)), last)
         parameters = self._parameters(name)
         self.submits.append(
             Submit(
@@ -716,7 +604,7 @@ class OrchestrationReader:
     def _kernels(
         self, core: str | None, is_graph: bool, arguments: list[str]
     ) -> tuple[SubmitKind, tuple[KernelReference, ...]]:
-        """Return the kind of the submit and its kernels in slot order: cube, first vector core, second."""
+        """Return the kind of the submit, and its kernels in slot order: cube, first vector core, second."""
         kernel = self._bindings.constants.kernel
         none = kernel("INVALID_KERNEL_ID")
         worker = arguments[1] if len(arguments) > 1 else ""
@@ -744,152 +632,280 @@ def _is_scope_guard(node: Node) -> bool:
     return node.type == "expression_statement" and text_of(node).startswith("PTO2_SCOPE_GUARD")
 
 
-MOST_BYTES = 2 * 2**20
-"""A larger orchestration source, in bytes, is not read. It becomes a syntax tree, which takes many times its size."""
-ENTRY_FUNCTION = "aicpu_orchestration_entry"
-ENTRY_PREFIX = "ext_"
-"""Generated code puts it before the names of entry arguments."""
+_TENSOR_TYPES = frozenset({"Tensor", "ChipTensor", "auto"})
+_VIEW_METHODS = frozenset({"view", "transpose", "reshape", "slice", "permute", "squeeze", "unsqueeze"})
+_TENSOR_FUNCTIONS = ("make_tensor", "from_tensor_arg", "from_task_arg")
+_TENSOR_READS = ("*>", "to_tensor", ".data<", "from_task_arg")
+"""An expression with one of these texts reads `args[i]` or `orch[i]` as a tensor."""
+_KERNEL_SLOTS = ("aic_kernel_id", "aiv0_kernel_id", "aiv1_kernel_id")
+
+
+@dataclass
+class Bindings:
+    """Collects the names that one file binds, in source order.
+
+    What is read from `entry_parameters`, the parameters of the entry function, is an argument of the orchestration.
+    """
+
+    constants: Constants
+    entry_parameters: frozenset[str]
+    allocations: set[str] = field(default_factory=set[str])
+    tensors: list[TensorName] = field(default_factory=list[TensorName])
+    create_infos: list[CreateInfo] = field(default_factory=list[CreateInfo])
+    entry_scalars: list[ScalarBinding] = field(default_factory=list[ScalarBinding])
+    _arrays: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    _pointers: dict[str, int] = field(default_factory=dict[str, int])
+    _tensor_names: set[str] = field(default_factory=set[str])
+
+    def declare(self, statement: Node, declarator: Node, blocks: tuple[CodeBlock, ...]) -> None:
+        """Record one declarator of the declaration `statement`, with its initializer."""
+        name = declarator_name(declarator)
+        value = declarator.child_by_field_name("value")
+        type_name = text_of(statement.child_by_field_name("type"))
+        if type_name == "MixedKernels" and value is None:
+            self._arrays[name] = ("INVALID_KERNEL_ID",) * len(_KERNEL_SLOTS)
+        if not name or value is None:
+            return
+        if value.type == "initializer_list":
+            self._arrays[name] = tuple(text_of(child) for child in call_arguments(value))
+        elif type_name == "TensorCreateInfo":
+            self._create_info(statement, name, value)
+        elif type_name in _TENSOR_TYPES and (tensor := self._tensor(value)):
+            origin, base, index = tensor
+            self._tensor_names.add(name)
+            self.tensors.append(
+                TensorName(
+                    name=name,
+                    origin=origin,
+                    base=base,
+                    index=index,
+                    expression=span_of(value),
+                    blocks=blocks,
+                    statement=span_of(statement),
+                )
+            )
+        elif (scalar := self._entry_index(value, "scalar")) is not None:
+            self.entry_scalars.append(ScalarBinding(name=name, index=scalar, statement=span_of(statement)))
+        elif (pointer := self._entry_index(value, "tensor")) is not None:
+            self._pointers[name] = pointer
+
+    def assign(self, statement: Node, assignment: Node) -> None:
+        """Record an assignment: of a slot of mixed kernels, or of an entry scalar to a member of a union."""
+        target = assignment.child_by_field_name("left")
+        value = assignment.child_by_field_name("right")
+        if value is None or target is None:
+            return
+        field_name = text_of(target.child_by_field_name("field"))
+        if field_name in _KERNEL_SLOTS and (slots := self._arrays.get(root_name(target))):
+            slot = _KERNEL_SLOTS.index(field_name)
+            self._arrays[root_name(target)] = (*slots[:slot], text_of(value), *slots[slot + 1 :])
+        scalar = self._entry_index(value, "scalar")
+        if scalar is not None:
+            self.entry_scalars.append(
+                ScalarBinding(name=text_of(target), index=scalar, statement=span_of(statement))
+            )
+
+    def array(self, name: str) -> tuple[str, ...]:
+        """Return the elements of the array, or aggregate, `name`; empty if unknown."""
+        return self._arrays.get(name, ())
+
+    def _create_info(self, statement: Node, name: str, value: Node) -> None:
+        arguments = [text_of(argument) for argument in call_arguments(value)]
+        shape = self._arrays.get(arguments[0]) if arguments else None
+        dtype = arguments[2] if len(arguments) > 2 else ""
+        self.create_infos.append(
+            CreateInfo(name=name, shape=shape, dtype=dtype, statement=span_of(statement))
+        )
+
+    def _tensor(self, value: Node) -> tuple[Origin, str, int | None] | None:
+        """Return origin, base and index of the tensor that `value` evaluates to; None if it is no tensor."""
+        if value.type == "identifier":
+            name = text_of(value)
+            return (Origin.ALIAS, name, None) if name in self._tensor_names else None
+        if value.type != "call_expression":
+            return None
+        target, function = callee(value)
+        if function == "get_ref" and target is not None:
+            base = text_of(target)
+            arguments = call_arguments(value)
+            index = self.constants.number(text_of(arguments[0])) if arguments else None
+            return Origin.ALLOCATED if base in self.allocations else Origin.TASK_OUTPUT, base, index
+        if function in _VIEW_METHODS and target is not None:
+            return Origin.VIEW, text_of(target), None
+        makes_tensor = function.startswith(_TENSOR_FUNCTIONS)
+        if makes_tensor or root_name(value) in self.entry_parameters:
+            entry = self._entry_index(value, "tensor")
+            if entry is not None:
+                return Origin.ENTRY, "", entry
+        return (Origin.CREATED, "", None) if makes_tensor else None
+
+    def _entry_index(self, value: Node, kind: str) -> int | None:
+        """Return the index of the entry function's tensor, or scalar, that `value` reads. `kind` is its method's name.
+
+        Arguments are `orch_args.tensor(i)` and `orch_args.scalar(i)`. A tensor may also be read through a pointer from
+        an earlier declaration. The first dialects had one array of tensors and scalars, `orch[i]` or `args[i]`.
+        """
+        for node in descendants(value):
+            if node.type == "call_expression":
+                target, method = callee(node)
+                if method == kind and root_name(target) in self.entry_parameters:
+                    return self._index(call_arguments(node))
+            elif node.type == "subscript_expression":
+                array = text_of(node.child_by_field_name("argument"))
+                is_tensor = any(mark in text_of(value) for mark in _TENSOR_READS)
+                if array in self.entry_parameters and is_tensor == (kind == "tensor"):
+                    return self._index(call_arguments(node.named_children[-1]))
+            elif node.type == "identifier" and kind == "tensor" and text_of(node) in self._pointers:
+                return self._pointers[text_of(node)]
+        return None
+
+    def _index(self, arguments: list[Node]) -> int | None:
+        return self.constants.number(text_of(arguments[0])) if len(arguments) == 1 else None
 
 
 @dataclass(frozen=True)
-class Number:
-    """An integer in the source, and the span where it is spelled."""
+class Constants:
+    """Integers by name, from `#define`, enumerations, and constant declarations anywhere in the file."""
 
-    value: int
-    span: Span
-
-
-@dataclass(frozen=True, kw_only=True)
-class Orchestration:
-    """One orchestration source, with everything in source order.
-
-    Attributes:
-        source: the text that all spans are places in.
-        entry: the body of the entry function with its braces; None if there is no such function.
-        expected_arg_count: how many arguments, tensors and scalars, the runtime checks for.
-        tensors: every name bound to a tensor; those of origin `ENTRY` are the arguments.
-        syntax_errors: places the parser did not understand. Submits and names in them are not listed.
-    """
-
-    source: bytes
-    entry: Span | None
-    expected_arg_count: Number | None
-    tensors: tuple[TensorName, ...]
-    entry_scalars: tuple[ScalarBinding, ...]
-    create_infos: tuple[CreateInfo, ...]
-    allocations: tuple[Allocation, ...]
-    submits: tuple[Submit, ...]
-    syntax_errors: tuple[Span, ...]
+    numbers: dict[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
-    def open(
-        cls, folder: Folder, relative: PurePath | str, *, entry_function: str = ENTRY_FUNCTION
-    ) -> Orchestration:
-        """Read the source `relative` to the build's folder.
+    def from_tree(cls, root: Node) -> Constants:
+        """Return all constants of a file. A name with two different numbers is left out."""
+        constants = cls({"INVALID_KERNEL_ID": NO_KERNEL})
+        clashing: set[str] = set()
+        for node in descendants(root):
+            for name, expression in _definitions(node):
+                number = constants.number(expression)
+                if number is None:
+                    continue
+                if constants.numbers.setdefault(name, number) != number:
+                    clashing.add(name)
+        for name in clashing:
+            del constants.numbers[name]
+        return constants
 
-        Raises:
-            BuildOutputError: it is missing, outside of the folder, too large, or nested too deeply.
+    def number(self, expression: str) -> int | None:
+        """Return the value of an expression; None if unknown.
+
+        Literals and known names have one, also in parentheses or with a minus.
         """
-        source = folder.read(relative, expected="an orchestration source", limit=MOST_BYTES)
+        text = expression.strip().strip("()").strip()
+        sign = -1 if text.startswith("-") else 1
+        text = text.removeprefix("-").strip()
+        if text in self.numbers:
+            return sign * self.numbers[text]
+        digits = text.rstrip("uUlL").replace("'", "")
         try:
-            return cls.parse(source, entry_function=entry_function)
-        except RecursionError as error:
-            raise MalformedFileError(
-                path=folder.locate(relative), expected="an orchestration source", found="nesting too deep"
-            ) from error
+            return sign * int(digits, 0) if len(digits) <= 20 else None
+        except ValueError:
+            return None
 
-    @classmethod
-    def parse(cls, source: bytes, *, entry_function: str = ENTRY_FUNCTION) -> Orchestration:
-        """Read the text `source`; `RecursionError` where blocks nest some hundred deep."""
-        root = parse_cpp(source)
-        constants = Constants.from_tree(root)
-        entry = _function(root, entry_function)
-        bindings = Bindings(constants, _parameter_names(entry))
-        reader = OrchestrationReader(bindings)
-        reader.visit(root)
-        body = entry.child_by_field_name("body") if entry is not None else None
-        return cls(
-            source=source,
-            entry=span_of(body) if body is not None else None,
-            expected_arg_count=_expected_arg_count(root, constants),
-            tensors=tuple(bindings.tensors),
-            entry_scalars=tuple(bindings.entry_scalars),
-            create_infos=tuple(bindings.create_infos),
-            allocations=tuple(reader.allocations),
-            submits=tuple(reader.submits),
-            syntax_errors=syntax_errors(root),
-        )
-
-    @property
-    def entry_tensors(self) -> tuple[TensorName, ...]:
-        """Return the orchestration's tensor arguments under their names."""
-        return tuple(tensor for tensor in self.tensors if tensor.origin is Origin.ENTRY)
-
-    @cached_property
-    def tensors_by_name(self) -> Mapping[str, TensorName]:
-        """Return what each name was bound to last."""
-        return {tensor.name: tensor for tensor in self.tensors}
-
-    @cached_property
-    def entry_names(self) -> Set[str]:
-        """Return the tensor arguments without `ENTRY_PREFIX`, as far as no other name is spelled like them."""
-        spelled = Counter(tensor.name for tensor in self.tensors)
-        plain = {tensor.name: tensor.name.removeprefix(ENTRY_PREFIX) for tensor in self.entry_tensors}
-        return {
-            short
-            for name, short in plain.items()
-            if spelled[name] == 1 and (short == name or short not in spelled)
-        }
-
-    @cached_property
-    def submits_by_call(self) -> Mapping[Call, tuple[Submit, ...]]:
-        """Return the submits that run the same kernels on tensors of the same uses."""
-        found: dict[Call, list[Submit]] = {}
-        for submit in self.submits:
-            found.setdefault(submit.call, []).append(submit)
-        return {call: tuple(submits) for call, submits in found.items()}
-
-    @cached_property
-    def straight_line_submits(self) -> tuple[Submit, ...]:
-        """Return the submits that run kernels, if all are in the entry function outside of loops, branches and lambdas.
-
-        Otherwise there are none.
-        """
-        entry = self.entry
-        submits = tuple(submit for submit in self.submits if submit.kind is not SubmitKind.DUMMY)
-        straight = entry is not None and all(
-            entry.start < submit.statement.start < entry.end
-            and submit.kind is not SubmitKind.GRAPH
-            and all(block.kind in (BlockKind.SCOPE, BlockKind.MANUAL_SCOPE) for block in submit.blocks)
-            for submit in submits
-        )
-        return submits if straight else ()
-
-    def text(self, span: Span) -> str:
-        """Return the source text at `span`."""
-        return span.text_in(self.source)
+    def kernel(self, expression: str) -> KernelReference:
+        """Return the kernel that a submit names by `expression`."""
+        return KernelReference(expression, self.number(expression))
 
 
-def _function(root: Node, name: str) -> Node | None:
-    definitions = (node for node in descendants(root) if node.type == "function_definition")
-    return next((n for n in definitions if declared_name(n.child_by_field_name("declarator")) == name), None)
+def _definitions(node: Node) -> list[tuple[str, str]]:
+    """Return the constants that a node defines, each with its expression."""
+    match node.type:
+        case "preproc_def":
+            value = text_of(node.child_by_field_name("value")).split("//")[0].split("/*")[0]
+            return [(text_of(node.child_by_field_name("name")), value)]
+        case "enumerator":
+            return [(text_of(node.child_by_field_name("name")), text_of(node.child_by_field_name("value")))]
+        case "declaration" if _is_constant(node):
+            return [
+                (declarator_name(declarator), text_of(declarator.child_by_field_name("value")))
+                for declarator in node.children_by_field_name("declarator")
+                if declarator.type == "init_declarator"
+            ]
+        case _:
+            return []
 
 
-def _parameter_names(function: Node | None) -> frozenset[str]:
+def _is_constant(declaration: Node) -> bool:
+    qualifiers = [text_of(child) for child in declaration.named_children if child.type == "type_qualifier"]
+    return "constexpr" in qualifiers or "const" in qualifiers
+
+
+_LANGUAGE = Language(tree_sitter_cpp.language())
+
+
+def parse_cpp(source: bytes) -> Node:
+    """Return the root of the syntax tree. Text that is not C++ becomes nodes of type ERROR."""
+    return Parser(_LANGUAGE).parse(source).root_node
+
+
+def span_of(node: Node) -> Span:
+    """Return the place of a node in the source."""
+    return Span(node.start_byte, node.end_byte)
+
+
+def text_of(node: Node | None) -> str:
+    """Return the source text of a node; empty for None."""
+    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
+
+
+def descendants(node: Node) -> Iterator[Node]:
+    """Yield `node` and all named nodes below it, in source order."""
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        waiting.extend(reversed(current.named_children))
+
+
+def syntax_errors(root: Node) -> tuple[Span, ...]:
+    """Return the places that the parser did not understand, without places inside of others."""
+    found: list[Span] = []
+    waiting = [root] if root.has_error else []
+    while waiting:
+        node = waiting.pop()
+        if node.is_error or node.is_missing:
+            found.append(span_of(node))
+        else:
+            waiting.extend(child for child in reversed(node.children) if child.has_error)
+    return tuple(found)
+
+
+def declarator_name(declarator: Node | None) -> str:
+    """Return the name that a declarator declares, such as `a` for `*a[2] = {}`; empty if none."""
+    while declarator is not None:
+        if declarator.type in ("identifier", "field_identifier"):
+            return text_of(declarator)
+        inner = declarator.child_by_field_name("declarator")
+        if inner is None and declarator.type == "reference_declarator":
+            inner = declarator.named_children[0] if declarator.named_children else None
+        declarator = inner
+    return ""
+
+
+def call_arguments(call: Node) -> list[Node]:
+    """Return the argument expressions of a call or a constructor call, without comments."""
+    listed = call.child_by_field_name("arguments") or call
+    return [child for child in listed.named_children if child.type != "comment"]
+
+
+def callee(call: Node) -> tuple[Node | None, str]:
+    """Return the object and the method's name of `object.method(...)`, or None and the function's name."""
+    function = call.child_by_field_name("function")
     if function is None:
-        return frozenset()
-    declarator = function.child_by_field_name("declarator")
-    parameters = declarator.child_by_field_name("parameters") if declarator is not None else None
-    declared = parameters.named_children if parameters is not None else []
-    return frozenset(declared_name(one.child_by_field_name("declarator")) for one in declared) - {""}
+        return None, ""
+    if function.type == "field_expression":
+        return function.child_by_field_name("argument"), text_of(function.child_by_field_name("field"))
+    if function.type == "template_function":
+        return None, text_of(function.child_by_field_name("name"))
+    return None, text_of(function)
 
 
-def _expected_arg_count(root: Node, constants: Constants) -> Number | None:
-    for node in descendants(root):
-        if node.type != "initializer_pair" or len(node.named_children) != 2:
-            continue
-        designator, value = node.named_children
-        if text_of(designator) == ".expected_arg_count":
-            number = constants.number(text_of(value))
-            return None if number is None else Number(number, span_of(value))
-    return None
+def root_name(expression: Node | None) -> str:
+    """Return `p` for `p`, `p.launch_spec`, `p[0]` or `p.add_input(a)`; empty for anything else."""
+    while expression is not None and expression.type != "identifier":
+        if expression.type in ("field_expression", "subscript_expression"):
+            expression = expression.child_by_field_name("argument")
+        elif expression.type == "call_expression":
+            expression = expression.child_by_field_name("function")
+        else:
+            return ""
+    return text_of(expression)

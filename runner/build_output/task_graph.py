@@ -1,13 +1,11 @@
-"""Reads the task graph of one run: which tasks were submitted, in which order, and which task waited for which.
+"""Reads the task graph of one run: the submitted tasks in order, and which task waited for which.
 
-`deps.json` is read as the runtimes of all eras write it. The first graphs (version 1, May 2026) hold pairs of task ids
-only. Then came arguments and tensors, placed at first by `raw_shapes` and `offset`, and since May 20 by `strides` and
-`start_offset`. Kernel ids, blocks and flags came one by one.
+`TaskGraph` is the graph. An argument of a task is a `Region` of a buffer. `overlap` compares two regions exactly.
+`RegionIndex` finds the regions near another one.
 
-The `Json` classes are the file's records. `GraphReader` makes the parts of a `TaskGraph` from them.
-
-An argument is a strided region of a buffer. `overlap` compares two regions exactly. `RegionIndex` holds many, and finds
-those near another one.
+`deps.json` is read as the runtimes of all eras write it. The first graphs (version 1, May 2026) have only pairs of task
+ids. Then came arguments and tensors, placed at first by `raw_shapes` and `offset`, and since May 20 by `strides` and
+`start_offset`. The `Json` classes are the records of the file. `GraphReader` converts them.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..tensor import DType, contiguous_strides
-from .args_dump import Extents, Int64, format_task_id, parse_task_id, parse_uint64
+from .args_dump import Extents, Int64, format_task_id, parse_uint64
 from .files import Folder, MalformedFileError, json_reader
 
 
 class ArgumentType(Enum):
-    """How a task uses a tensor. The runtime allocates an OUTPUT; an OUTPUT_EXISTING was there before.
+    """How a task uses a tensor. The runtime allocates an OUTPUT. An OUTPUT_EXISTING existed before.
 
     The runtime writes UNKNOWN for a tensor that takes no part in dependencies (`add_no_dep`).
     """
@@ -47,17 +45,17 @@ class ArgumentType(Enum):
 
     @property
     def may_read(self) -> bool:
-        """Return whether the task was declared to read it, or nothing was declared."""
+        """Return whether the task is declared to read the tensor, or its use is unknown."""
         return self in (ArgumentType.INPUT, ArgumentType.INOUT, ArgumentType.UNKNOWN)
 
     @property
     def may_write(self) -> bool:
-        """Return whether the task was declared to write it, or nothing was declared."""
+        """Return whether the task is declared to write the tensor, or its use is unknown."""
         return self is not ArgumentType.INPUT
 
 
 class EdgeSource(Enum):
-    """Says why one task waits for another: it was told to, the other made the buffer, or their regions overlap."""
+    """Why one task waits for another: by an explicit dependency, as the buffer's creator, or by overlapping regions."""
 
     EXPLICIT = "explicit"
     CREATOR = "creator"
@@ -66,7 +64,7 @@ class EdgeSource(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """A part of a buffer: `shape` elements, `strides` apart, from `start_offset` on. All are in elements."""
+    """A strided part of a buffer, which begins at `start_offset`. All numbers are in elements."""
 
     dtype: DType | None
     shape: tuple[int, ...]
@@ -75,8 +73,7 @@ class Region:
 
     @property
     def bounds(self) -> range:
-        """Return the elements from the first one touched to the last one. Two regions with disjoint bounds do not
-        overlap."""
+        """Return the positions from the first element to the last. Regions with disjoint bounds do not overlap."""
         if 0 in self.shape:
             return range(self.start_offset, self.start_offset)
         reach = sum(stride * (extent - 1) for stride, extent in zip(self.strides, self.shape, strict=True))
@@ -87,8 +84,8 @@ class Region:
 class GraphArgument:
     """One tensor argument of a task.
 
-    `tensor_id` and `region` are None for a tensor that the runtime allocates for the task. The edges from the task name
-    it. `tensor_id` hashes an address and differs from run to run.
+    `tensor_id` is a hash of an address, and differs between runs. `tensor_id` and `region` are None for a tensor that
+    the runtime allocates for the task. The edges to later tasks have its id.
     """
 
     index: int
@@ -103,10 +100,10 @@ class GraphTask:
 
     Attributes:
         position: 0, 1, ... in submission order.
-        kernels: function ids on (cube core, first vector core, second), -1 where the task has none there; None where
-            the graph does not say.
-        in_manual_scope: whether the task waits only for the tasks it was told to.
-        blocks: how many instances of the kernel ran; None where the graph does not say.
+        kernels: function ids on (cube core, first vector core, second), -1 for no kernel. None if the graph does not
+            say.
+        in_manual_scope: whether the task has only explicit dependencies.
+        blocks: the number of instances of the kernel; None if the graph does not say.
     """
 
     task_id: int
@@ -118,45 +115,35 @@ class GraphTask:
 
     @property
     def runs_a_kernel(self) -> bool:
-        """Return whether the task runs a kernel. Allocations and pure barriers run none. Unknown counts as True."""
+        """Return whether the task runs a kernel, or its kernels are unknown. Allocations and barriers run none."""
         return self.kernels is None or any(kernel >= 0 for kernel in self.kernels)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphTensor:
-    """A version of a buffer that tasks share.
-
-    `buffer_numel` is the buffer's size in elements, or None if the file does not give it.
-    """
+    """A buffer that tasks share, at one time of its life. `buffer_numel` is its size in elements; None if unknown."""
 
     tensor_id: int
     buffer_address: int
-    version: int
     dtype: DType | None
     buffer_numel: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edge:
-    """A dependency: `successor` waits for `predecessor`. A pair of tasks may have several.
+    """A dependency: the task `successor` waits for the task `predecessor`. A pair of tasks may have several.
 
     Attributes:
-        argument: index of the successor's argument; None for an explicit dependency.
-        source: None in graphs that hold only pairs.
-        covered: whether the predecessor wrote everything that the successor reads; None if the runtime did not compare
-            regions.
-        flags: `wait`, `retain`; empty before August 2026.
+        argument: the index of the successor's argument; None for an explicit dependency.
+        source: None in graphs that have only pairs.
+        tensor_id: that of the argument, if the graph has it.
     """
 
     predecessor: int
     successor: int
     argument: int | None
     source: EdgeSource | None
-    covered: bool | None
-    flags: tuple[str, ...]
     tensor_id: int | None
-    consumer: Region | None
-    producer: Region | None
 
 
 JsonUint64 = str | int
@@ -167,7 +154,7 @@ KernelIds = Annotated[list[Int64], msgspec.Meta(max_length=8)]
 
 
 class JsonArgument(msgspec.Struct, gc=False):
-    """An argument of a task. `tensor_id` is absent if the runtime allocates the tensor."""
+    """An argument of a task, as the file spells it. It has no `tensor_id` if the runtime allocates the tensor."""
 
     idx: Int64
     type: ShortString
@@ -180,46 +167,33 @@ class JsonArgument(msgspec.Struct, gc=False):
 
 
 class JsonTask(msgspec.Struct, gc=False):
-    """A task as the file spells it."""
+    """A task, as the file spells it."""
 
     task_id: JsonUint64
     args: list[JsonArgument]
     scope: ShortString = "auto"
     kernel_ids: KernelIds | None = None
     block_num: Int64 | None = None
-    early_dispatch: bool = False
 
 
 class JsonTensor(msgspec.Struct, gc=False):
-    """A tensor as the file spells it. `raw_shapes` is one shape, in spite of its name."""
+    """A tensor, as the file spells it. `raw_shapes` is one shape, in spite of its name."""
 
     tensor_id: JsonUint64
     dtype: ShortString
     buffer_addr: JsonUint64 = 0
-    version: Int64 = 0
     buffer_numel: JsonUint64 | None = None
     raw_shapes: Extents | None = None
 
 
 class JsonEdge(msgspec.Struct, gc=False):
-    """A dependency as the file spells it."""
+    """A dependency, as the file spells it. The regions that a file may give are not read."""
 
     pred: JsonUint64
     succ: JsonUint64
     arg: Int64 = -1
     source: ShortString | None = None
-    flags: list[ShortString] = []
-    overlap: ShortString | None = None
     tensor_id: JsonUint64 | None = None
-    consumer_dtype: ShortString | None = None
-    consumer_shape: Extents | None = None
-    consumer_start_offset: JsonUint64 = 0
-    consumer_strides: Extents | None = None
-    consumer_offset: Extents | None = None
-    producer_shape: Extents | None = None
-    producer_start_offset: JsonUint64 = 0
-    producer_strides: Extents | None = None
-    producer_offset: Extents | None = None
 
 
 class JsonGraph(msgspec.Struct):
@@ -231,36 +205,34 @@ class JsonGraph(msgspec.Struct):
 
 
 def read_tensor(tensor: JsonTensor) -> GraphTensor:
-    """Read one entry of `tensors`. Raises `ValueError` for a malformed number, as all functions here do."""
-    numel = None if tensor.buffer_numel is None else parse_uint64(tensor.buffer_numel)
+    """Convert one entry of `tensors`. Raises `ValueError` for a malformed number."""
+    numel = _optional_uint64(tensor.buffer_numel)
     if numel is None and tensor.raw_shapes is not None:
-        numel = 1
-        for extent in tensor.raw_shapes:
-            numel *= extent
+        numel = math.prod(tensor.raw_shapes)
     return GraphTensor(
         tensor_id=parse_uint64(tensor.tensor_id),
         buffer_address=parse_uint64(tensor.buffer_addr),
-        version=tensor.version,
-        dtype=_dtype(tensor.dtype),
+        dtype=_known_dtype(tensor.dtype),
         buffer_numel=numel,
     )
 
 
 class GraphReader:
-    """Reads tasks and edges.
+    """Converts tasks and edges. Its methods raise `ValueError` for malformed values.
 
-    Early graphs give offsets per axis instead of strides. The reader needs the buffers' shapes to place their tensors.
+    Early graphs have offsets per axis instead of strides. `raw_shapes`, the buffers' shapes by tensor id, give the
+    strides.
     """
 
     def __init__(self, raw_shapes: Mapping[int, list[int]]) -> None:
         self._raw_shapes = raw_shapes
 
     def read_task(self, task: JsonTask, position: int) -> GraphTask:
-        """Read the task that is entry `position` of `tasks`."""
+        """Convert entry `position` of `tasks`."""
         if task.scope not in ("auto", "manual"):
             raise ValueError(f"expected the scope auto or manual, found {task.scope!r}")
         return GraphTask(
-            task_id=parse_task_id(task.task_id),
+            task_id=parse_uint64(task.task_id),
             position=position,
             kernels=None if task.kernel_ids is None else tuple(task.kernel_ids),
             in_manual_scope=task.scope == "manual",
@@ -269,93 +241,57 @@ class GraphReader:
         )
 
     def read_edge(self, edge: JsonEdge | tuple[JsonUint64, JsonUint64]) -> Edge:
-        """Read one entry of `edges`, annotated or a bare pair."""
+        """Convert one entry of `edges`, which is annotated or only a pair."""
         if isinstance(edge, tuple):
             edge = JsonEdge(pred=edge[0], succ=edge[1])
-        tensor_id = _optional(edge.tensor_id)
-        dtype = None if edge.consumer_dtype is None else _dtype(edge.consumer_dtype)
         return Edge(
-            predecessor=parse_task_id(edge.pred),
-            successor=parse_task_id(edge.succ),
+            predecessor=parse_uint64(edge.pred),
+            successor=parse_uint64(edge.succ),
             argument=edge.arg if edge.arg >= 0 else None,
             source=None if edge.source is None else EdgeSource(edge.source),
-            covered=None if edge.overlap is None else edge.overlap == "covered",
-            flags=tuple(edge.flags),
-            tensor_id=tensor_id,
-            consumer=self._read_region(
-                dtype,
-                edge.consumer_shape,
-                edge.consumer_strides,
-                edge.consumer_start_offset,
-                edge.consumer_offset,
-                tensor_id,
-            ),
-            producer=self._read_region(
-                dtype,
-                edge.producer_shape,
-                edge.producer_strides,
-                edge.producer_start_offset,
-                edge.producer_offset,
-                tensor_id,
-            ),
+            tensor_id=_optional_uint64(edge.tensor_id),
         )
 
     def _read_argument(self, argument: JsonArgument) -> GraphArgument:
-        tensor_id = _optional(argument.tensor_id)
+        tensor_id = _optional_uint64(argument.tensor_id)
         return GraphArgument(
             index=argument.idx,
             type=ArgumentType(argument.type),
             tensor_id=tensor_id,
-            region=self._read_region(
-                None if argument.dtype is None else _dtype(argument.dtype),
-                argument.shape,
-                argument.strides,
-                argument.start_offset,
-                argument.offset,
-                tensor_id,
-            ),
+            region=self._read_region(argument, tensor_id),
         )
 
-    def _read_region(
-        self,
-        dtype: DType | None,
-        shape: list[int] | None,
-        strides: list[int] | None,
-        flat_offset: JsonUint64,
-        axis_offsets: list[int] | None,
-        tensor_id: int | None,
-    ) -> Region | None:
+    def _read_region(self, argument: JsonArgument, tensor_id: int | None) -> Region | None:
+        shape, strides = argument.shape, argument.strides
         if shape is None:
             return None
-        start = parse_uint64(flat_offset)
+        start = parse_uint64(argument.start_offset)
         if strides is None:
             raw_shape = self._raw_shapes.get(tensor_id, shape) if tensor_id is not None else shape
             strides = list(contiguous_strides(tuple(raw_shape)))
-            start = sum(o * s for o, s in zip(axis_offsets or [0] * len(strides), strides, strict=True))
-        if (
-            len(strides) != len(shape)
-            or min(shape, default=0) < 0
-            or min(strides, default=0) < 0
-            or start < 0
-        ):
+            offsets = argument.offset or [0] * len(strides)
+            start = sum(o * s for o, s in zip(offsets, strides, strict=True))
+        if len(strides) != len(shape) or min(*shape, *strides, start, 0) < 0:
             raise ValueError(f"expected a region, found shape {shape}, strides {strides}, start {start}")
-        return Region(dtype=dtype, shape=tuple(shape), strides=tuple(strides), start_offset=start)
+        return Region(
+            dtype=_known_dtype(argument.dtype), shape=tuple(shape), strides=tuple(strides), start_offset=start
+        )
 
 
-def _optional(number: JsonUint64 | None) -> int | None:
+def _optional_uint64(number: JsonUint64 | None) -> int | None:
     return None if number is None else parse_uint64(number)
 
 
-def _dtype(spelling: str) -> DType | None:
+def _known_dtype(spelling: str | None) -> DType | None:
+    """Return the element type; None if it is unknown, or not given."""
     try:
-        return DType.parse(spelling)
+        return None if spelling is None else DType.parse(spelling)
     except ValueError:
         return None
 
 
-MOST_BYTES = 256 * 2**20
-"""A larger graph, in bytes, is not read: it has about 600,000 edges. Reading takes up to ten times its size in
-memory."""
+MAX_BYTES = 256 * 2**20
+"""A larger graph is not read. One of this size has about 600,000 edges, and takes ten times the memory."""
 
 
 _read_graph = json_reader(JsonGraph)
@@ -366,10 +302,10 @@ class TaskGraph:
     """The tasks by id, and the edges between them.
 
     Attributes:
-        annotated: whether arguments and tensors are known. If so, tasks are in submission order. Early graphs hold
-            pairs of task ids only. Their tasks are in topological order.
-        unlisted: ids that edges name but no task has. They are allocations at a scope's start, or tasks whose record
-            was lost. An allocation has only edges whose source is `CREATOR`.
+        annotated: whether arguments and tensors are known, and tasks are in submission order. Early graphs have only
+            pairs of task ids. Their tasks are in topological order.
+        unlisted: the ids in edges that no task has. They are allocations at the start of a scope, or tasks whose record
+            was lost. An allocation has only edges of source `CREATOR`.
     """
 
     tasks: Mapping[int, GraphTask]
@@ -386,7 +322,7 @@ class TaskGraph:
             BuildOutputError: it is missing, too large, malformed, or its edges form a cycle.
         """
         folder = Folder.open(path.parent, expected="the folder of a task graph")
-        data = folder.read(path.name, expected="a task graph", limit=MOST_BYTES)
+        data = folder.read(path.name, expected="a task graph", limit=MAX_BYTES)
         try:
             graph = _build_graph(_read_graph(data))
             _ = graph.topological_order
@@ -398,7 +334,7 @@ class TaskGraph:
 
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
-        """Return the task ids, each after those it waits for, and in submission order where the edges allow it.
+        """Return the task ids in submission order, except that each task follows those that it waits for.
 
         Raises:
             ValueError: the edges form a cycle.
@@ -420,7 +356,7 @@ class TaskGraph:
         return tuple(order)
 
     def predecessors(self, task_id: int) -> list[int]:
-        """Return the listed tasks that `task_id` waits for, in topological order."""
+        """Return the listed tasks that `task_id` directly waits for, in topological order."""
         return self._sort_tasks(self._predecessors[task_id])
 
     def ancestors(self, task_id: int) -> list[int]:
@@ -428,14 +364,11 @@ class TaskGraph:
         return self._sort_tasks(_reachable(task_id, self._predecessors))
 
     def descendants(self, task_id: int) -> list[int]:
-        """Return all tasks that `task_id` can reach, in topological order."""
+        """Return all listed tasks that cannot start before `task_id` ends, in topological order."""
         return self._sort_tasks(_reachable(task_id, self._successors))
 
     def tensors_created_by(self, task_id: int) -> list[int]:
-        """Return the ids of tensors that the runtime allocated for `task_id`.
-
-        Tensors that no later task uses are missing.
-        """
+        """Return the ids of tensors that the runtime allocated for `task_id`, if a later task uses them."""
         return list(dict.fromkeys(self._created_tensors.get(task_id, [])))
 
     @cached_property
@@ -493,7 +426,7 @@ def _build_graph(json_graph: JsonGraph) -> TaskGraph:
 
 
 def _bare_tasks(named: set[int], edges: tuple[Edge, ...]) -> dict[int, GraphTask]:
-    """Return tasks that only have ids, positioned in topological order."""
+    """Return tasks of which only the ids are known, in topological order."""
 
     def number_tasks(order: Iterable[int]) -> dict[int, GraphTask]:
         return {
@@ -522,7 +455,7 @@ def _adjacency(pairs: Iterable[tuple[int, int]]) -> defaultdict[int, set[int]]:
 
 
 def _reachable(start: int, adjacent: Mapping[int, set[int]]) -> set[int]:
-    """Return everything reachable from `start`, except itself."""
+    """Return all tasks that are reachable from `start`."""
     seen: set[int] = set()
     waiting = [start]
     while waiting:
@@ -533,8 +466,8 @@ def _reachable(start: int, adjacent: Mapping[int, set[int]]) -> set[int]:
     return seen
 
 
-MOST_ELEMENTS = 1 << 24
-"""Regions with more elements are not listed element by element. Their bounds decide, and the answer is not exact."""
+MAX_ELEMENTS = 1 << 24
+"""Regions with more elements are not compared element by element."""
 
 
 class TooLargeError(ValueError):
@@ -545,20 +478,20 @@ def overlap(first: Region, second: Region) -> bool:
     """Return whether two regions of one buffer share an element.
 
     Raises:
-        TooLargeError: neither bounds nor layout tell, and the regions have more than `MOST_ELEMENTS`.
+        TooLargeError: bounds and layout do not decide, and a region has more than `MAX_ELEMENTS` elements.
     """
     a, b = first.bounds, second.bounds
     if not a or not b or a.stop <= b.start or b.stop <= a.start:
         return False
     if _has_no_gaps(first) and _has_no_gaps(second):
         return True
-    if first.strides == second.strides and (apart := _are_boxes_disjoint(first, second)) is not None:
-        return not apart
+    if first.strides == second.strides and (disjoint := _are_boxes_disjoint(first, second)) is not None:
+        return not disjoint
     return bool(np.intersect1d(_elements(first), _elements(second)).size)
 
 
 def covers(outer: Region, inner: Region) -> bool:
-    """Return whether `outer` surely has every element of `inner`: it is the same, or a run without gaps around it."""
+    """Return whether `outer` is known to have every element of `inner`: it is equal, or a contiguous run around it."""
     if outer == inner:
         return True
     bounds = outer.bounds
@@ -566,7 +499,7 @@ def covers(outer: Region, inner: Region) -> bool:
 
 
 def may_overlap(first: Region, second: Region) -> bool:
-    """Return whether two regions of a buffer share an element, or are too large to say."""
+    """Return whether two regions of a buffer share an element, or are too large to be compared."""
     try:
         return overlap(first, second)
     except TooLargeError:
@@ -574,10 +507,9 @@ def may_overlap(first: Region, second: Region) -> bool:
 
 
 def _has_no_gaps(region: Region) -> bool:
-    """Return whether the elements are one run of the buffer, in any order."""
+    """Return whether the elements are one contiguous run of the buffer, in any order."""
     step = 1
-    axes = sorted(zip(region.strides, region.shape, strict=True))
-    for stride, extent in axes:
+    for stride, extent in sorted(zip(region.strides, region.shape, strict=True)):
         if extent != 1:
             if stride != step:
                 return False
@@ -586,25 +518,25 @@ def _has_no_gaps(region: Region) -> bool:
 
 
 def _are_boxes_disjoint(first: Region, second: Region) -> bool | None:
-    """Return whether two boxes of one row-major layout share no element; None if they are not boxes of one layout."""
+    """Return whether two boxes of one row-major array share no element; None if the regions are no such boxes."""
     strides = first.strides
     if not strides or strides[-1] != 1 or any(b <= 0 or a % b for a, b in pairwise(strides)):
         return None
-    apart = False
-    rest_a, rest_b = first.start_offset, second.start_offset
+    disjoint = False
+    offset_a, offset_b = first.start_offset, second.start_offset
     for axis, stride in enumerate(strides):
-        start_a, rest_a = divmod(rest_a, stride)
-        start_b, rest_b = divmod(rest_b, stride)
+        start_a, offset_a = divmod(offset_a, stride)
+        start_b, offset_b = divmod(offset_b, stride)
         extent_a, extent_b = first.shape[axis], second.shape[axis]
         if axis and max(start_a + extent_a, start_b + extent_b) * stride > strides[axis - 1]:
-            return None  # a row runs into the next
-        apart |= start_a + extent_a <= start_b or start_b + extent_b <= start_a
-    return apart
+            return None  # the box extends into the next row
+        disjoint |= start_a + extent_a <= start_b or start_b + extent_b <= start_a
+    return disjoint
 
 
 def _elements(region: Region) -> npt.NDArray[np.int64]:
-    """Offsets of all elements in the buffer."""
-    if math.prod(region.shape) > MOST_ELEMENTS:
+    """Return the offsets of all elements in the buffer. Raises `TooLargeError` if there are too many."""
+    if math.prod(region.shape) > MAX_ELEMENTS:
         raise TooLargeError(f"a region of shape {region.shape}")
     offsets = np.array([region.start_offset], np.int64)
     for extent, stride in zip(region.shape, region.strides, strict=True):
@@ -617,7 +549,7 @@ Owner = TypeVar("Owner")
 
 @dataclass(frozen=True)
 class IndexedRegion(Generic[Owner]):
-    """A region with whom it belongs to; regions of an index are numbered as they come."""
+    """A region of an index, with its owner. `number` counts the regions in the order in which they were added."""
 
     number: int
     region: Region
@@ -625,54 +557,54 @@ class IndexedRegion(Generic[Owner]):
 
 
 class RegionIndex(Generic[Owner]):
-    """Regions of one buffer, found without a look at those that lie elsewhere.
+    """Regions of one buffer. It finds those near a region without a visit to all others.
 
-    Regions of like length stand together, sorted by their starts: in each such list, those whose bounds meet a range
-    are neighbours. Empty regions share nothing, and are left out.
+    Regions of similar length are in one list, sorted by their starts. In such a list, the regions whose bounds meet a
+    range are neighbours. Empty regions are not stored, because they share no element with any other.
     """
 
     def __init__(self) -> None:
         self._count = 0
         self._by_length: dict[int, list[tuple[int, int, IndexedRegion[Owner]]]] = {}
-        """Start, number and region, by the bits in the length of the bounds."""
+        """Entries of start, number and region, by `_length_class`."""
 
     def add(self, region: Region, owner: Owner) -> None:
-        """Add a region; equal ones may be there."""
+        """Add a region, even if an equal one is in the index."""
         bounds = region.bounds
         if bounds:
-            alike = self._by_length.setdefault(_length_class(bounds), [])
-            insort(alike, (bounds.start, self._count, IndexedRegion(self._count, region, owner)))
+            entries = self._by_length.setdefault(_length_class(bounds), [])
+            insort(entries, (bounds.start, self._count, IndexedRegion(self._count, region, owner)))
             self._count += 1
 
     def drop(self, dropped: Iterable[IndexedRegion[Owner]]) -> None:
         """Drop regions that are in the index."""
         for each in dropped:
             bounds = each.region.bounds
-            alike = self._by_length[_length_class(bounds)]
-            del alike[bisect_left(alike, (bounds.start, each.number))]
+            entries = self._by_length[_length_class(bounds)]
+            del entries[bisect_left(entries, (bounds.start, each.number))]
 
-    def near(self, region: Region) -> list[IndexedRegion[Owner]]:
-        """The regions whose bounds meet those of the given one, in the order in which they were added."""
+    def find_near(self, region: Region) -> list[IndexedRegion[Owner]]:
+        """Return the regions whose bounds meet those of `region`, in the order in which they were added."""
         bounds = region.bounds
         if not bounds:
             return []
         found: list[IndexedRegion[Owner]] = []
-        for bits, alike in self._by_length.items():
-            first = bisect_left(alike, (bounds.start - (1 << bits),))
-            last = bisect_left(alike, (bounds.stop,))
-            found += [each for _, _, each in alike[first:last] if each.region.bounds.stop > bounds.start]
+        for length_class, entries in self._by_length.items():
+            first = bisect_left(entries, (bounds.start - (1 << length_class),))
+            last = bisect_left(entries, (bounds.stop,))
+            found += [each for _, _, each in entries[first:last] if each.region.bounds.stop > bounds.start]
         return sorted(found, key=lambda each: each.number)
 
-    def overlapping(self, region: Region) -> list[IndexedRegion[Owner]]:
-        """The regions that share an element with the given one, or are too large to say, in the order of `near`."""
-        return [each for each in self.near(region) if may_overlap(region, each.region)]
+    def find_overlapping(self, region: Region) -> list[IndexedRegion[Owner]]:
+        """Return the regions that may share an element with `region`, in the order in which they were added."""
+        return [each for each in self.find_near(region) if may_overlap(region, each.region)]
 
     def overwrite(self, region: Region, owner: Owner) -> None:
-        """Add a region, and drop those whose elements it surely has."""
-        self.drop(each for each in self.near(region) if covers(region, each.region))
+        """Add a region, and drop the regions that it covers."""
+        self.drop(each for each in self.find_near(region) if covers(region, each.region))
         self.add(region, owner)
 
 
 def _length_class(bounds: range) -> int:
-    """The bits in the number of elements, which `len` does not count beyond 2**63."""
+    """Return the number of bits of the length of a range. `len` fails for ranges beyond 2**63."""
     return (bounds.stop - bounds.start).bit_length()

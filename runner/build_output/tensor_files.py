@@ -1,11 +1,11 @@
-"""Reads any file of tensors that a person may want to compare: what `torch.save` wrote, `.npy` and `.npz`.
+"""Reads files of tensors: what `torch.save` wrote, `.npy` and `.npz`.
 
-More is read here than a build directory may hold: state dicts and lists, float8 and complex numbers. Nothing in a file
-is executed: no pickle in a numpy file is read, and torch unpickles nothing but tensors and plain values. What a file
-claims to be large is checked against its size first.
+`load_tensors` reads any file that a person may want to compare, with state dicts and lists, float8 and complex numbers.
+It can read all into memory, because such a file may be written again or cut short during the comparison. `load_tensor`
+maps the file of a build directory, which has one tensor.
 
-`load_tensors` can read all into memory, because a person's file may be written again or cut short while it is compared.
-`load_tensor` maps the file of a build directory.
+Nothing in a file is executed. No pickle in a numpy file is read, and torch unpickles only tensors and plain values. The
+sizes that a file claims are checked against its own size first.
 """
 
 from __future__ import annotations
@@ -49,22 +49,20 @@ if TYPE_CHECKING:
     import torch
 
 
-MOST_UNPACKED = 2**32
-"""Arrays of at most this many bytes in total are unpacked from an archive. A compressed array may be a thousand times
-its file."""
+MAX_UNPACKED_BYTES = 2**32
+"""Arrays of at most this many bytes in total are unpacked from an archive. They may be a thousand times its size."""
 
-_MOST_HEADER = 10_000
-"""At most this many bytes of an array's header are read. It is numpy's own limit, against headers that claim any
-length."""
+_MAX_HEADER_BYTES = 10_000
+"""At most this many bytes of an array's header are read. It is numpy's own limit. A header may claim any length."""
 _NUMPY = "an array saved by numpy.save"
 _MAX_ITEMSIZE = {"f": 8, "c": 16}
-"""A compared element has at most this many bytes, by numpy's kind of its type."""
+"""An element has at most this many bytes, by numpy's kind of its type."""
 _RESAVE_NUMPY = "save it again with numpy.save(path, array)"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _NumpyLayout(TensorLayout):
-    """The type and placement of the elements, as the header gives them. `stored` is numpy's own type of them."""
+    """The type and placement of an array's elements. `stored` is numpy's type. `converted` describes a conversion."""
 
     stored: np.dtype[Any]
     converted: str = ""
@@ -82,7 +80,7 @@ class _NumpyLayout(TensorLayout):
 
 
 def npy_tensor(folder: Folder, relative: PurePath | str) -> StoredTensor:
-    """Return the array in the file `relative` to `folder`. Its calls raise `BuildOutputError` if it cannot be read."""
+    """Return the array in the file `relative` to `folder`. It is read later, which may raise `BuildOutputError`."""
     return StoredTensor(
         geometry=partial(_npy_layout, folder, relative), open=partial(_load_npy, folder, relative)
     )
@@ -107,7 +105,7 @@ def _load_npy(folder: Folder, relative: PurePath | str) -> TensorView:
 
 
 def list_npz(folder: Folder, relative: PurePath | str) -> Mapping[str, StoredTensor]:
-    """Return each array of an archive, by name. Its calls raise `BuildOutputError` where it is unsound.
+    """Return the arrays of an archive by name. They are read later, which may raise `BuildOutputError`.
 
     Raises:
         BuildOutputError: the archive is missing or unsound, or two of its arrays have one name.
@@ -115,23 +113,23 @@ def list_npz(folder: Folder, relative: PurePath | str) -> Mapping[str, StoredTen
     path, size = folder.find(relative, expected="an archive of arrays saved by numpy.savez")
     _require_content(path, size)
     with _wrap_parse_errors(path):
-        # It stays open, and closes with the last reader of its arrays: its listing takes long to read again.
+        # The archive stays open until its arrays are deleted, because reading its listing again takes long.
         archive = zipfile.ZipFile(path)
         entries = archive.infolist()
-        for entry in entries[:MOST_ENTRIES]:
-            archive.open(entry).close()  # opening compares its name with the copy before its content
-    if len(entries) > MOST_ENTRIES:
+        for entry in entries[:MAX_ENTRIES]:
+            archive.open(entry).close()  # raises an error if the two copies of the entry's name differ
+    if len(entries) > MAX_ENTRIES:
         raise FileTooLargeError(
             path=path,
-            expected=f"at most {MOST_ENTRIES} arrays",
+            expected=f"at most {MAX_ENTRIES} arrays",
             found=f"{len(entries)}",
             remedy="save fewer arrays in a file",
         )
     total = sum(entry.file_size for entry in entries)
-    if total > MOST_UNPACKED:
+    if total > MAX_UNPACKED_BYTES:
         raise FileTooLargeError(
             path=path,
-            expected=f"arrays of at most {MOST_UNPACKED} bytes together",
+            expected=f"arrays of at most {MAX_UNPACKED_BYTES} bytes together",
             found=f"{total} bytes",
             remedy="save each array with numpy.save",
         )
@@ -158,7 +156,7 @@ def _member_layout(archive: zipfile.ZipFile, path: Path, name: str, entry: zipfi
 
 
 def _load_member(archive: zipfile.ZipFile, path: Path, name: str, entry: zipfile.ZipInfo) -> TensorView:
-    """Read one array of an archive, unpacked a piece at a time."""
+    """Read one array of an archive. It is unpacked in pieces."""
     with _wrap_parse_errors(path), archive.open(entry) as member:
         layout = _read_layout(path, name, member, entry.file_size)
         content, read = read_into_memory(path, member, layout.nbytes)
@@ -174,7 +172,7 @@ def _require_content(path: Path, size: int) -> None:
 
 @contextmanager
 def _wrap_parse_errors(path: Path) -> Generator[None]:
-    """Turn whatever a parser raises into one error that names the file."""
+    """Turn any exception of a parser into a `MalformedFileError` that names the file."""
     try:
         yield
     except (BuildOutputError, MemoryError):
@@ -187,12 +185,12 @@ def _wrap_parse_errors(path: Path) -> Generator[None]:
 
 
 def _read_layout(path: Path, name: str, file: IO[bytes], size: int) -> _NumpyLayout:
-    """Return the layout of the array whose header and content take `size` bytes. Leave `file` at its content."""
-    # numpy takes memory for as long a header as the file claims to have, so only a part of the file is given to it.
-    head = io.BytesIO(file.read(_MOST_HEADER))
+    """Return the layout of the array in `file`, which has `size` bytes. Leave `file` at the array's content."""
+    # numpy allocates memory for any header length that the file claims, so that it gets only a part of the file.
+    head = io.BytesIO(file.read(_MAX_HEADER_BYTES))
     version = np.lib.format.read_magic(head)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran_order, stored = read(head, max_header_size=_MOST_HEADER)
+    shape, fortran_order, stored = read(head, max_header_size=_MAX_HEADER_BYTES)
     file.seek(head.tell())
     if min(shape, default=0) < 0:
         raise MalformedFileError(
@@ -215,7 +213,7 @@ def _read_layout(path: Path, name: str, file: IO[bytes], size: int) -> _NumpyLay
             path=path,
             expected=f"{_NUMPY}, of {'numbers' if dtype is None else 'little-endian numbers'}",
             found=f"{name} of type {stored.str}",
-            remedy=_remedy(stored),
+            remedy=_dtype_remedy(stored),
         )
     strides = contiguous_strides(shape[::-1])[::-1] if fortran_order else contiguous_strides(shape)
     layout = _NumpyLayout(dtype=dtype, shape=shape, strides=strides, stored=stored)
@@ -231,16 +229,16 @@ def _read_layout(path: Path, name: str, file: IO[bytes], size: int) -> _NumpyLay
     return layout
 
 
-def _remedy(dtype: np.dtype[Any]) -> str:
-    """Say how to save an array of a type that we do not have, or of the other byte order."""
+def _dtype_remedy(dtype: np.dtype[Any]) -> str:
+    """Return how to save an array of an unknown type, or of the other byte order."""
     if dtype.kind in "SU":
         return "leave it out: texts are not compared"
     if dtype.names:
         return f"save each of its fields alone: numpy.save(path, array[{dtype.names[0]!r}])"
-    own = {"f": "float64", "c": "complex128", "m": "int64", "M": "int64", "V": "float32"}
+    known = {"f": "float64", "c": "complex128", "m": "int64", "M": "int64", "V": "float32"}
     spelled = dtype.newbyteorder("<").str
     if dtype.kind in "mMV" or dtype.itemsize > _MAX_ITEMSIZE.get(dtype.kind, dtype.itemsize):
-        spelled = own[dtype.kind]
+        spelled = known[dtype.kind]
     return f"numpy.save(path, array.astype({spelled!r}))"
 
 
@@ -253,13 +251,13 @@ def _size_error(path: Path, layout: _NumpyLayout, found: int) -> MalformedFileEr
     )
 
 
-MOST_DIRECTORY_BYTES = 2**20
-"""A larger listing of an archive, or a larger pickle in it, in bytes, is not read. A tensor's take some hundred."""
+MAX_DIRECTORY_BYTES = 2**20
+"""A larger listing of an archive, or a larger pickle in it is not read. Real ones take some hundred."""
 
-MOST_EXPANDED = 2**28
-"""A tensor that has fewer elements in its storage has at most this many. A few bytes can claim any number."""
+MAX_EXPANDED_ELEMENTS = 2**28
+"""An expanded tensor, which has more elements than its storage, has at most this many. A file may claim any number."""
 
-MOST_READ_AT_ONCE = 2**16
+MAX_UNMAPPED_BYTES = 2**16
 """A file of at most this many bytes is never mapped, because reading it takes no longer."""
 
 _TORCH = "one tensor saved by torch.save"
@@ -273,8 +271,7 @@ def load_tensor(folder: Folder, relative: PurePath | str) -> TensorView:
     """Return the tensor in the file `relative` to `folder`, as a view of the mapped file.
 
     Raises:
-        BuildOutputError: the file is missing, outside of the folder, cut short, no tensor, or a pickle that asks for
-            anything but tensors.
+        BuildOutputError: the file is missing, outside of the folder, cut short, or anything but one tensor.
     """
     loaded = load_object(folder, relative, mapped=True)
     path = folder.locate(relative)
@@ -282,13 +279,12 @@ def load_tensor(folder: Folder, relative: PurePath | str) -> TensorView:
 
 
 def load_object(folder: Folder, relative: PurePath | str, *, mapped: bool) -> object:
-    """Return what the file `relative` to `folder` holds: tensors, and plain Python values around them.
+    """Return the object in the file `relative` to `folder`: tensors, in lists, dictionaries and other plain values.
 
-    With `mapped` the tensors are mapped, else read into memory. Cutting a mapped file short ends the process that looks
-    at it.
+    With `mapped`, tensors are mapped instead of read. If a mapped file is cut short, an access to it kills the process.
 
     Raises:
-        BuildOutputError: the file is missing, outside of the folder, cut short, or asks for anything else.
+        BuildOutputError: the file is missing, outside of the folder, cut short, or has other objects.
     """
     path, size = folder.find(relative, expected=_TORCH)
     if size == 0:
@@ -300,13 +296,13 @@ def load_object(folder: Folder, relative: PurePath | str, *, mapped: bool) -> ob
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse what would take memory to read, before torch reads it."""
+    """Raise `BuildOutputError` for an archive that torch cannot read, or that would take much memory."""
     try:
         with _ShortReads(path) as file, zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
     except _TooLongError as error:
         raise FileTooLargeError(
-            path=path, expected=f"{_TORCH}, with a listing below {MOST_DIRECTORY_BYTES} bytes", found="more"
+            path=path, expected=f"{_TORCH}, with a listing below {MAX_DIRECTORY_BYTES} bytes", found="more"
         ) from error
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeError) as error:
         found = describe_non_archive(path) or f"a file of unknown format: {error}"
@@ -317,25 +313,25 @@ def _check_archive(path: Path) -> None:
             raise MalformedFileError(
                 path=path, expected=f"{_TORCH}, uncompressed", found=f"compressed {entry.filename[:80]!r}"
             )
-        if entry.filename.endswith(".pkl") and entry.file_size > MOST_DIRECTORY_BYTES:
+        if entry.filename.endswith(".pkl") and entry.file_size > MAX_DIRECTORY_BYTES:
             raise FileTooLargeError(
                 path=path,
-                expected=f"{_TORCH}, with a pickle of at most {MOST_DIRECTORY_BYTES} bytes",
+                expected=f"{_TORCH}, with a pickle of at most {MAX_DIRECTORY_BYTES} bytes",
                 found=f"{entry.file_size} bytes",
             )
 
 
 class _TooLongError(Exception):
-    """A read asked for more than a sound archive needs."""
+    """A single read asked for more than `MAX_DIRECTORY_BYTES`."""
 
 
 class _ShortReads(io.FileIO):
-    """A file of which one read returns no more than a sound archive's listing."""
+    """A file that refuses single reads of more than `MAX_DIRECTORY_BYTES`. A sound archive's listing is smaller."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0:
-            size = MOST_DIRECTORY_BYTES
-        if size > MOST_DIRECTORY_BYTES:
+            size = MAX_DIRECTORY_BYTES
+        if size > MAX_DIRECTORY_BYTES:
             raise _TooLongError
         return super().read(size) or b""
 
@@ -345,7 +341,7 @@ def _load(path: Path, *, mapped: bool) -> object:
 
     try:
         with warnings.catch_warnings():
-            # Our own one-line error says what is wrong with a file, so torch's warnings are not shown.
+            # The error below says what is wrong with the file. torch's warnings would only repeat it.
             warnings.simplefilter("ignore", UserWarning)
             return cast(
                 object,
@@ -353,14 +349,18 @@ def _load(path: Path, *, mapped: bool) -> object:
                     path, map_location="cpu", weights_only=True, mmap=mapped
                 ),
             )
-    # torch reports a bad file by whatever exception its parser raises.
+    # torch raises any exception of its parser for a bad file.
     except Exception as error:
         found, remedy = _describe_load_error(error)
         raise MalformedFileError(path=path, expected=_TORCH, found=found, remedy=remedy) from error
 
 
 def require_dense(path: Path, loaded: object) -> torch.Tensor:
-    """Return `loaded` from the file `path` as a tensor with all its elements; `MalformedFileError` if it is none."""
+    """Return the object `loaded` from the file `path` as a dense tensor.
+
+    Raises:
+        BuildOutputError: it is no tensor, has no data, or is not dense; or it is expanded to too many elements.
+    """
     import torch
 
     if not isinstance(loaded, torch.Tensor):
@@ -379,10 +379,10 @@ def require_dense(path: Path, loaded: object) -> torch.Tensor:
             remedy="save the one that was computed: this one never had values",
         )
     stored = loaded.untyped_storage().nbytes() // loaded.element_size()
-    if loaded.numel() > max(stored, MOST_EXPANDED):
+    if loaded.numel() > max(stored, MAX_EXPANDED_ELEMENTS):
         raise FileTooLargeError(
             path=path,
-            expected=f"{_TORCH}, expanded to at most {MOST_EXPANDED} elements",
+            expected=f"{_TORCH}, expanded to at most {MAX_EXPANDED_ELEMENTS} elements",
             found=f"{loaded.numel()} elements on a storage of {stored}",
             remedy="save what it was expanded from",
         )
@@ -390,10 +390,7 @@ def require_dense(path: Path, loaded: object) -> torch.Tensor:
 
 
 def _non_dense_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
-    """Say what a tensor is whose elements are not stored side by side as numbers, and the call that makes it dense.
-
-    Returns None for a dense tensor.
-    """
+    """Return the kind of a tensor that is not dense, and the call that makes it dense; None for a dense tensor."""
     import torch
 
     if tensor.is_nested:
@@ -407,7 +404,7 @@ def view_of(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
     """Return a dense tensor of the file `path` as a view that shares its memory.
 
     Raises:
-        MalformedFileError: its elements are no real numbers of a known type, or lie outside of its storage.
+        MalformedFileError: its elements are no real numbers of a known type, or are outside of its storage.
     """
     import torch
 
@@ -440,7 +437,7 @@ def view_of(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
 
 
 def _describe_load_error(error: Exception) -> tuple[str, str]:
-    """Return what torch says, without its advice to load the file unsafely, and what to do about it."""
+    """Return torch's message, without its advice to load the file unsafely, and a remedy."""
     message = str(error)
     if message.startswith("Weights only load failed"):
         asked = _GLOBAL.search(message)
@@ -456,20 +453,24 @@ Scalar: TypeAlias = int | float | bool | str | None
 
 _PACKED_FLOAT4 = "float4_e2m1fn_x2"
 
-MOST_ENTRIES = 100_000
-"""One file has at most this many tensors and values. A list that holds itself many times has any number."""
+MAX_ENTRIES = 100_000
+"""One file has at most this many tensors and values. A list may contain another one many times."""
 
-_MOST_DEPTH = 16
-"""Lists and dictionaries of tensors may nest this deep. A list may hold itself."""
+_MAX_DEPTH = 16
+"""Lists and dictionaries of tensors may nest this deep. A list may contain itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileContents:
-    """The tensors of a file by name: `layer.weight` of a state dict, `0` of a list, and "" of a tensor that is alone.
+    """The contents of a file of tensors.
 
-    The calls of a tensor raise `BuildOutputError` where it cannot be compared. `mapped` says that they read the mapped
-    file. `is_open` says that they read the file through one descriptor. `held` is how many bytes of the file are in
-    memory.
+    Attributes:
+        tensors: by name: `layer.weight` of a state dict, `0` of a list, and "" of a single tensor. They are read later,
+            which may raise `BuildOutputError`.
+        scalars: the plain values by name.
+        mapped: whether the file is memory-mapped.
+        is_open: whether the file is read through one descriptor, which stays open.
+        held: how many bytes of the file are in memory.
     """
 
     tensors: Mapping[str, StoredTensor]
@@ -482,12 +483,12 @@ class FileContents:
 def load_tensors(folder: Folder, relative: PurePath | str, *, mapped: bool = False) -> FileContents:
     """Return all tensors in the file `relative` to `folder`.
 
-    What torch saved is read at once. With `mapped` a file of more than `MOST_READ_AT_ONCE` bytes is read when it is
-    looked at, which is enough where names are wanted.
+    A file of torch is read into memory at once. With `mapped`, it is mapped if it has more than `MAX_UNMAPPED_BYTES`
+    bytes. This is faster if only the names are needed.
 
     Raises:
-        BuildOutputError: the file is missing, outside of the folder, cut short, or holds anything but tensors, or lists
-            and dictionaries of tensors and plain values.
+        BuildOutputError: the file is missing, outside of the folder, cut short, or has objects other than tensors,
+            plain values, and lists and dictionaries of them.
     """
     name = PurePath(relative)
     if name.suffix == ".npy":
@@ -495,7 +496,7 @@ def load_tensors(folder: Folder, relative: PurePath | str, *, mapped: bool = Fal
     if name.suffix == ".npz":
         return FileContents(tensors=list_npz(folder, relative), scalars={}, is_open=True)
     path, size = folder.find(relative, expected=_TORCH)
-    mapped = mapped and size > MOST_READ_AT_ONCE
+    mapped = mapped and size > MAX_UNMAPPED_BYTES
     loaded = _load_torch_file(folder, name, mapped=mapped)
     tensors: dict[str, StoredTensor] = {}
     scalars: dict[str, Scalar] = {}
@@ -503,18 +504,16 @@ def load_tensors(folder: Folder, relative: PurePath | str, *, mapped: bool = Fal
         if key and (value is None or isinstance(value, int | float | bool | str)):
             scalars[key] = value
         else:
-            opened = key or name.stem
+            view_name = key or name.stem
             tensors[key] = StoredTensor(
-                geometry=partial(_geometry, path, opened, value),
-                open=partial(_real_view, path, opened, value),
+                geometry=partial(_torch_layout, path, view_name, value),
+                open=partial(_real_view, path, view_name, value),
             )
     return FileContents(tensors=tensors, scalars=scalars, mapped=mapped, held=0 if mapped else size)
 
 
 def _load_torch_file(folder: Folder, name: PurePath, *, mapped: bool) -> object:
-    """Return what torch saved in a file of any name. The error says which names tensor files have, where this one has
-    another.
-    """
+    """Return the object that torch saved in a file. The error for another file says which names tensor files have."""
     try:
         return load_object(folder, name, mapped=mapped)
     except MalformedFileError as error:
@@ -529,7 +528,7 @@ def _load_torch_file(folder: Folder, name: PurePath, *, mapped: bool) -> object:
 
 
 def _name_leaves(leaves: Iterator[tuple[tuple[object, ...], object]]) -> dict[str, object]:
-    """Return leaves by their dotted keys, or by their keys in brackets where two have the same dotted ones."""
+    """Return the leaves by their keys, joined by dots. Leaves with the same result get their keys in brackets."""
     groups: dict[str, list[tuple[tuple[object, ...], object]]] = {}
     for keys, value in leaves:
         groups.setdefault(".".join(map(str, keys)), []).append((keys, value))
@@ -541,18 +540,19 @@ def _name_leaves(leaves: Iterator[tuple[tuple[object, ...], object]]) -> dict[st
 
 
 def _leaves(path: Path, loaded: object) -> Iterator[tuple[tuple[object, ...], object]]:
-    """Yield tensors and values with their keys, in the file's order. An empty list or dictionary yields a text that
-    says so.
+    """Yield tensors and values with their keys, in the file's order.
+
+    An empty list or dictionary yields a text that says so.
     """
     todo: list[tuple[tuple[object, ...], object]] = [((), loaded)]
     seen = 0
     while todo:
         seen += 1
         keys, value = todo.pop()
-        if seen > MOST_ENTRIES or len(keys) > _MOST_DEPTH:
+        if seen > MAX_ENTRIES or len(keys) > _MAX_DEPTH:
             raise MalformedFileError(
                 path=path,
-                expected=f"at most {MOST_ENTRIES} tensors, {_MOST_DEPTH} lists deep",
+                expected=f"at most {MAX_ENTRIES} tensors, {_MAX_DEPTH} lists deep",
                 found="more",
                 remedy="save the tensors that matter alone",
             )
@@ -568,8 +568,8 @@ def _leaves(path: Path, loaded: object) -> Iterator[tuple[tuple[object, ...], ob
         todo += [((*keys, key), entry) for key, entry in reversed(entries)]
 
 
-def _geometry(path: Path, name: str, value: object) -> TensorLayout:
-    """Return type and shape of the view that `_real_view` makes, without reading the tensor."""
+def _torch_layout(path: Path, name: str, value: object) -> TensorLayout:
+    """Return type and shape of the view that `_real_view` returns, without a conversion of the tensor."""
     tensor = require_dense(path, value)
     spelled = str(tensor.dtype).removeprefix("torch.")
     if not (spelled.startswith("float8") or spelled == _PACKED_FLOAT4):
@@ -581,14 +581,13 @@ def _geometry(path: Path, name: str, value: object) -> TensorLayout:
 
 
 def _real_view(path: Path, name: str, value: object) -> TensorView:
-    """Return a view of real numbers.
+    """Return the tensor `value` as a view of real numbers.
 
-    Complex numbers become their two parts. Floats of eight and four bits become float32, which holds each of their
-    values.
+    Complex numbers become their two parts. Floats of eight and four bits become float32, which has all their values.
     """
     import torch
 
-    # A conjugate, or the imaginary part of one, may be a mark on memory that holds the opposite numbers.
+    # A conjugate, or its imaginary part, may be a flag on memory with the opposite numbers.
     tensor = require_dense(path, value).resolve_conj().resolve_neg()
     spelled = str(tensor.dtype).removeprefix("torch.")
     if tensor.is_complex():

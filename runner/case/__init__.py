@@ -1,5 +1,5 @@
-"""A case of the stack: what is run, with which data, and what it reports.
+"""A case of the stack: the script that is run, its data, and what it reports.
 
-`case` finds the case at a commit and freezes its data, and `preflight` says what it would lack. `shim` and
-`replay_case` run inside the case's process, where they import nothing of ours.
+`case` makes the command of a case and freezes its data. `preflight` finds out what a case lacks before it runs. `shim`
+and `replay_case` run inside the case's process, where they import nothing of ours.
 """

@@ -1,10 +1,9 @@
 """A case: its script, its options at a commit, the command that runs it, and the data that it runs on.
 
-A perturbation is a change of a case's surroundings that may make a flaky failure certain. The name of a run's
-perturbation is kept beside the run's revisions.
-
-Golden data are frozen: the same inputs and expected outputs for every probe of a bisection. They are kept by content: a
-folder is named by the SHA-256 of its manifest, and is checked before every use."""
+`CaseName` is the script, and `case_command` makes the command. `find_perturbation` returns the perturbation of a run: a
+change of its surroundings that may make a flaky failure certain. `freeze` copies golden data, so that every probe of a
+bisection runs on the same inputs and expected outputs. Each file of `FrozenGolden` is checked before a use.
+"""
 
 import contextlib
 import hashlib
@@ -22,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from filelock import FileLock
 
-from ...store.durable_files import make_folder, sync, sync_tree
+from ...store.durable_files import make_folder, remove_tree, sync, sync_tree
 from ..errors import UsageError, UserError
 from ..stack import Perturbation, Stack, fill
 from .shim import case_begins_line
@@ -40,10 +39,9 @@ class CaseName:
 
     @classmethod
     def parse(cls, text: str, stack: Stack, *, option: str = "--case") -> "CaseName":
-        """Parse the option's text. An absolute path inside the user's checkout means that file at the tested commit.
+        """Parse the option's text. Raises `UsageError`.
 
-        Raises:
-            UsageError: there is no script, or its path leaves the case repository.
+        An absolute path inside the user's checkout means the same file at the tested commit.
         """
         try:
             words = shlex.split(text)
@@ -65,7 +63,7 @@ class CaseName:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What a run of a case does in addition to running."""
+    """The data of a run, and what it records, by the names of the harness's settings."""
 
     golden_data: Path | None = None
     save_data: bool = False
@@ -77,12 +75,13 @@ class RunOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseCommand:
-    """A command line, and the options that neither the case nor the shim accepts."""
+    """The command line that runs a case."""
 
     argv: tuple[str, ...]
     missing: tuple[str, ...]
-    begins: str | None = None
-    """The line that is printed before the case's own output, where other scripts run before the case."""
+    """The requested options that neither the case nor the shim accepts."""
+    begin_line: str | None = None
+    """The line that the shim prints before the case's own output; None where nothing runs before the case."""
 
 
 def options_in_help(text: str) -> frozenset[str]:
@@ -102,14 +101,13 @@ def case_command(
     offered: frozenset[str],
     outcome: Path,
     values: Mapping[str, str],
-    in_front: Sequence[str] = (),
+    prefix: Sequence[str] = (),
 ) -> CaseCommand:
-    """Return the command that runs a case.
+    """Return the command that runs a case. Its first words are `prefix`.
 
-    An option that the case offers at this commit goes to the case, in its spelling there. The others go to the shim,
-    where the case runs under one. `values` fills the placeholders of the stack file. A script that runs before the case
-    gets the words of the stack's command and its own arguments, but none of the options. `in_front` comes before all
-    other words.
+    An option that is `offered` by the case goes to the case, in the case's spelling. The others go to the shim, if
+    there is one, which writes to `outcome`. `values` are those of the stack file's placeholders. A script that runs
+    before the case gets none of the options.
     """
     shim: list[str] = []
     own: list[str] = []
@@ -124,30 +122,26 @@ def case_command(
             missing.append(shim_option)
     script = [values["case"]]
     if stack.case.harness:
-        before = [
-            word for each in predecessors(stack) for word in ("--after", _words_of(each, stack, values))
-        ]
-        script = [str(_SHIM), "--outcome", str(outcome), *shim, *before, "--", values["case"]]
-    argv = [*in_front]
+        for each in predecessors(stack):
+            shim.extend(("--after", _predecessor_command(each, stack, values)))
+        script = [str(_SHIM), "--outcome", str(outcome), *shim, "--", values["case"]]
+    argv = [*prefix]
     for word in stack.case.command:
         argv.extend(script if word == "{case}" else [fill(word, values)])
     return CaseCommand(
         argv=(*argv, *(case.arguments if case else ()), *own),
         missing=tuple(missing),
-        begins=case_begins_line(str(outcome)) if stack.case.after else None,
+        begin_line=case_begins_line(str(outcome)) if stack.case.after else None,
     )
 
 
 def predecessors(stack: Stack) -> tuple[CaseName, ...]:
-    """Return the scripts that run before the case, in its process.
-
-    Raises `UsageError` where one is not a script of the case repository.
-    """
+    """Return the scripts that run before the case, in its process. Raises `UsageError`."""
     return tuple(CaseName.parse(text, stack, option="--after") for text in stack.case.after)
 
 
 def add_predecessors(stack: Stack, texts: Sequence[str]) -> Stack:
-    """Return the stack with these scripts run before its case, after those that it has. Raises `UsageError`."""
+    """Return the stack with these scripts behind its predecessors of the case. Raises `UsageError`."""
     if not texts:
         return stack
     if not stack.case.harness:
@@ -155,21 +149,18 @@ def add_predecessors(stack: Stack, texts: Sequence[str]) -> Stack:
             f"--after {texts[0]}: expected a case that runs under the harness's shim (case.harness), found none in "
             f"stack {stack.name}; leave --after out, or let the case's own script run it first"
         )
-    named = tuple(str(CaseName.parse(text, stack, option="--after")) for text in texts)
-    case = stack.case.model_copy(update={"after": (*stack.case.after, *named)})
+    scripts = tuple(str(CaseName.parse(text, stack, option="--after")) for text in texts)
+    case = stack.case.model_copy(update={"after": (*stack.case.after, *scripts)})
     return stack.model_copy(update={"case": case})
 
 
 def drop_predecessors(stack: Stack) -> Stack:
-    """Return the stack with nothing run before its case."""
+    """Return the stack without predecessors of its case."""
     return stack.model_copy(update={"case": stack.case.model_copy(update={"after": ()})})
 
 
-def _words_of(predecessor: CaseName, stack: Stack, values: Mapping[str, str]) -> str:
-    """Return the command line of a script that runs before the case.
-
-    It has the words that follow the case's own script in the stack's command.
-    """
+def _predecessor_command(predecessor: CaseName, stack: Stack, values: Mapping[str, str]) -> str:
+    """Return the command line of a predecessor: its script, the words behind `{case}`, and its own arguments."""
     command = stack.case.command
     shared = [fill(word, values) for word in command[command.index("{case}") + 1 :]]
     path = str(PurePosixPath(values[stack.case.repository]) / predecessor.path)
@@ -177,26 +168,26 @@ def _words_of(predecessor: CaseName, stack: Stack, values: Mapping[str, str]) ->
 
 
 def _requested_options(stack: Stack, options: RunOptions) -> list[tuple[Sequence[str], str, tuple[str, ...]]]:
-    """Return each requested option: the case's spellings, the shim's spelling, and its value."""
+    """Return each requested option: its spellings for the case, its spelling for the shim, and its value."""
     flags = stack.case.flags
-    wanted: list[tuple[Sequence[str], str, tuple[str, ...]]] = []
+    requested: list[tuple[Sequence[str], str, tuple[str, ...]]] = []
     if options.golden_data is not None:
-        wanted.append((flags.golden_data, "--golden-data", (str(options.golden_data),)))
+        requested.append((flags.golden_data, "--golden-data", (str(options.golden_data),)))
     if options.save_data:
-        wanted.append((flags.save_data, "--save-data", ()))
+        requested.append((flags.save_data, "--save-data", ()))
     if options.dump_passes:
-        wanted.append((flags.dump_passes, "--dump-passes", ()))
+        requested.append((flags.dump_passes, "--dump-passes", ()))
     if options.dump_level:
-        wanted.append((flags.dump, "--dump-args", (str(options.dump_level),)))
+        requested.append((flags.dump, "--dump-args", (str(options.dump_level),)))
     if options.dep_gen:
-        wanted.append((flags.dep_gen, "--dep-gen", ()))
+        requested.append((flags.dep_gen, "--dep-gen", ()))
     if options.runtime_dir is not None:
-        wanted.append((flags.runtime_dir, "--runtime-dir", (str(options.runtime_dir),)))
-    return wanted
+        requested.append((flags.runtime_dir, "--runtime-dir", (str(options.runtime_dir),)))
+    return requested
 
 
 PERTURBATION_KEY = "+perturbation"
-"""A run's perturbation has this key among its revisions. No repository has such a name."""
+"""The revisions of a run have the name of its perturbation under this key, which no repository has as a name."""
 
 
 def perturbation_name(revisions: Mapping[str, str]) -> str | None:
@@ -205,19 +196,19 @@ def perturbation_name(revisions: Mapping[str, str]) -> str | None:
 
 
 def find_perturbation(stack: Stack, revisions: Mapping[str, str]) -> Perturbation | None:
-    """Return the perturbation of a run with these revisions; None where they name none."""
+    """Return the perturbation of a run; None where the run has none."""
     name = perturbation_name(revisions)
     return None if name is None else stack.perturbations[name]
 
 
 def perturbation_key(perturbation: Perturbation) -> str:
-    """Return a key that identifies a perturbation, whatever its name is."""
-    told = {"variables": dict(perturbation.variables), "command": perturbation.command}
-    return json.dumps(told, sort_keys=True)
+    """Return a key that is equal for perturbations that do the same."""
+    effect = {"variables": dict(perturbation.variables), "command": perturbation.command}
+    return json.dumps(effect, sort_keys=True)
 
 
 def apply_perturbation(stack: Stack, revisions: Mapping[str, str]) -> Stack:
-    """Return the stack for a run with these revisions: the variables of its perturbation are the case's own."""
+    """Return the stack whose case has the variables of a run's perturbation. The perturbation's command is not used."""
     perturbation = find_perturbation(stack, revisions)
     if perturbation is None:
         return stack
@@ -226,16 +217,15 @@ def apply_perturbation(stack: Stack, revisions: Mapping[str, str]) -> Stack:
 
 
 def perturbed_content_key(content: str, key: str) -> str:
-    """Return the content key of a run under a perturbation, from the run's content and the perturbation's key."""
+    """Return the content key of a run under a perturbation, from the key of its content without it."""
     return hashlib.sha256(f"{content}\nunder {key}".encode()).hexdigest()
 
 
 def missing_requirements(perturbation: Perturbation, path: str | None = None) -> list[str]:
-    """Return what a perturbation needs and this machine does not have. Commands are searched on `path`."""
-    commands = perturbation.command[:1]
+    """Return the commands and files that a perturbation needs and this machine lacks. Commands are sought on `path`."""
     return [
         each
-        for each in (*commands, *perturbation.needs)
+        for each in (*perturbation.command[:1], *perturbation.needs)
         if not (Path(each).exists() if os.sep in each else shutil.which(each, path=path))
     ]
 
@@ -246,18 +236,16 @@ _SUFFIX = ".pt"
 
 @dataclass(frozen=True)
 class FrozenGolden:
-    """Frozen data: `directory` holds `in/*.pt` and `out/*.pt`; `files` gives the SHA-256 of each."""
+    """Frozen golden data: the files `in/*.pt` and `out/*.pt` of `directory`."""
 
     digest: str
+    """The SHA-256 of `files`, by which the directory is named."""
     directory: Path
     files: Mapping[str, str]
+    """The SHA-256 of each file, by its path in the directory."""
 
     def verify(self) -> None:
-        """Check every file.
-
-        Raises:
-            UserError: a file is no longer what was frozen.
-        """
+        """Check that every file is what was frozen. Raises `UserError`."""
         found = _hash_files(self.directory)
         for name in sorted(found.keys() | self.files.keys()):
             if found.get(name) != self.files.get(name):
@@ -269,9 +257,9 @@ class FrozenGolden:
 
 
 def load_reader() -> threading.Thread:
-    """Start to load the reader of tensors, which takes a second, while the caller does other work before it freezes.
+    """Start a thread that imports torch, which `freeze` needs and which takes a second.
 
-    The thread must be joined before the process ends: torch cannot be imported while Python shuts down.
+    The caller must join the thread before the process ends: torch cannot be imported while Python shuts down.
     """
 
     def load() -> None:
@@ -287,8 +275,8 @@ def load_reader() -> threading.Thread:
 def freeze(source: Path, store: Path) -> FrozenGolden:
     """Copy a golden folder into the store. Raises `UserError` where it is incomplete or cannot be read safely.
 
-    Every tensor is loaded once, before any run may see it. Only weights are loaded, so nothing in a file is executed.
-    Links that lead out of the folder are refused.
+    Each tensor is loaded once, so that no run meets a malformed file. Nothing in a file is executed, and links that
+    lead out of the folder are refused.
     """
     tensors = _check_tensors(source)
     try:
@@ -303,9 +291,10 @@ def freeze(source: Path, store: Path) -> FrozenGolden:
 
 
 def _copy_in(tensors: Mapping[str, Path], store: Path) -> tuple[str, dict[str, str]]:
-    """Copy the tensors by way of a temporary folder. A killed call leaves it only until the next call."""
+    """Copy the tensors into the store; return the digest and the SHA-256 of each file."""
+    # A killed call leaves this folder until the next call.
     temporary = store / "incoming"
-    shutil.rmtree(temporary, ignore_errors=True)
+    remove_tree(temporary)
     try:
         for folder in _FOLDERS:
             (temporary / folder).mkdir(parents=True)
@@ -320,11 +309,11 @@ def _copy_in(tensors: Mapping[str, Path], store: Path) -> tuple[str, dict[str, s
             sync(store)
         return digest, files
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary)
 
 
 def digest_of(source: Path) -> str:
-    """Return the digest that the data of a golden folder will have once it is frozen."""
+    """Return the digest that a golden folder will have once it is frozen."""
     return _digest(
         {
             f"{folder}/{file.name}": _hash_file(file.resolve())
@@ -337,7 +326,7 @@ def digest_of(source: Path) -> str:
 
 
 def load_frozen(digest: str, store: Path) -> FrozenGolden:
-    """Find frozen data again. Raises `UserError` where it is gone or changed."""
+    """Return the frozen data of a digest. Raises `UserError` where it is gone or changed."""
     directory = store / digest
     if not directory.is_dir():
         raise UserError(
@@ -352,9 +341,9 @@ def load_frozen(digest: str, store: Path) -> FrozenGolden:
 
 
 def _check_tensors(source: Path) -> dict[str, Path]:
-    """Return the tensor files by their names in frozen data, with links resolved.
+    """Return the tensor files of a golden folder, links resolved, by their paths in frozen data. Raises `UserError`.
 
-    Each file was found to hold a tensor and nothing else.
+    Each file is checked to contain a tensor and nothing else.
     """
     # The import is late because it loads torch, which a command that freezes nothing need not wait for.
     from ..build_output.directory import GoldenData
@@ -385,7 +374,7 @@ def _hash_files(directory: Path) -> dict[str, str]:
 
 
 def _hash_file(file: Path) -> str:
-    """Return the SHA-256 of a regular file. Anything else, a pipe for instance, is not opened."""
+    """Return the SHA-256 of a file; another text for anything that is no regular file, such as a pipe."""
     if not stat.S_ISREG(file.lstat().st_mode):
         return "no regular file"
     with file.open("rb") as stream:

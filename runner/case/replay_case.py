@@ -1,12 +1,11 @@
-"""A case made of a build directory and frozen data: run under the stack's own interpreter and golden harness.
+"""A case made of a build directory and golden data, which needs no script: it calls the golden harness itself.
 
     python replay_case.py -p PLATFORM -d DEVICE --specs SPECS.json [--outputs DIR] [--rtol R --atol A]
 
 SPECS.json lists the entry arguments in order: `{"kind": "tensor", "name", "dtype", "shape", "is_output", "has_input"}`
-or `{"kind": "scalar", "name", "dtype", "value"}`. This runs under `runner/shim.py`, which puts the build directory, the
-data and what to dump into the call. With `--standalone` they are the folder that this file was copied to (`debug/` of a
-reduced build). Outputs are saved to DIR/<name>.pt where the harness takes comparators, which get to see them. Imports
-nothing of this package.
+or `{"kind": "scalar", "name", "dtype", "value"}`. This file runs under `shim.py`, which adds the build directory and
+the data to the call. With `--standalone`, the build directory is the one around this file, with its own data. Outputs
+are saved to DIR/<name>.pt if the harness takes comparators. Nothing of this package is imported.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from typing import Any
 
 
 def main() -> int:
-    """Run the build directory on the data that it is given; return 0 where its outputs are right."""
+    """Run the build directory on its data; return 0 if its outputs are right, or else 1."""
     here = Path(__file__).resolve().parent
     arguments = _parser(here).parse_args()
-    own: dict[str, str] = {}
+    folders: dict[str, str] = {}
     if arguments.standalone:
-        own = {"runtime_dir": str(here.parent), "golden_data": str(here.parent / "data")}
-    closeness = {name: value for name in ("rtol", "atol") if (value := getattr(arguments, name)) is not None}
+        folders = {"runtime_dir": str(here.parent), "golden_data": str(here.parent / "data")}
+    tolerance = {name: value for name in ("rtol", "atol") if (value := getattr(arguments, name)) is not None}
 
     # This is the stack's module, at its current revision.
     golden: Any = importlib.import_module("golden")
@@ -46,8 +45,8 @@ def main() -> int:
         [_spec(golden, torch, entry) for entry in entries],
         runtime_cfg={"platform": arguments.platform, "device_id": arguments.device},
         **options,
-        **closeness,
-        **own,
+        **tolerance,
+        **folders,
     )
     if not result.passed:
         print(result.error)
@@ -68,11 +67,11 @@ def _parser(here: Path) -> argparse.ArgumentParser:
 
 
 def _spec(golden: Any, torch: Any, entry: dict[str, Any]) -> Any:
-    """Return an entry argument as the harness takes it."""
+    """Return the harness's form of an entry argument."""
     dtype = getattr(torch, entry["dtype"])
     if entry["kind"] == "scalar":
         return golden.ScalarSpec(entry["name"], dtype, entry["value"])
-    # The values come from the frozen data. An initial value only shows that there is one.
+    # The values come from the golden data. An initial value only says that the tensor is an input.
     initial = torch.zeros if entry["has_input"] else None
     return golden.TensorSpec(
         entry["name"], entry["shape"], dtype, init_value=initial, is_output=entry["is_output"]
@@ -80,7 +79,7 @@ def _spec(golden: Any, torch: Any, entry: dict[str, Any]) -> Any:
 
 
 def _saving_comparator(torch: Any, folder: Path, name: str) -> Callable[..., tuple[bool, str]]:
-    """Return a comparator for the harness that saves the output and the tolerance that it is given."""
+    """Return a comparator for the harness that also saves the output and the tolerance."""
 
     def allclose(actual: Any, expected: Any, *, rtol: float, atol: float, **_rest: Any) -> tuple[bool, str]:
         torch.save(actual.clone(), folder / f"{name}.pt")

@@ -4,15 +4,15 @@
                    [--runtime-dir DIR] [--dump-passes] [--after "OTHER.py [argument ...]"] -- case.py [argument ...]
 
 This file runs under the stack's own interpreter, CPython 3.9 or later, with nothing but the standard library. It wraps
-`golden.run` and `golden.run_jit` as soon as their module is imported. The settings above are put into every call, each
-where the function's signature has a place for it. OUT.json is rewritten when a call begins and ends;
-`read_harness_outcome` reads it. What the case prints, and its exit code, stay unchanged.
+`golden.run` and `golden.run_jit` as soon as their module is imported. Each call gets the settings above for which its
+version of the harness has a place. OUT.json is rewritten when a call begins and ends; `read_harness_outcome` reads it.
+The case's output and exit code stay unchanged.
 
 Each script of `--after` runs before the case, as another `__main__` of the same process. Its calls get no settings and
-are not recorded. Only what is printed after `case_begins_line` belongs to the case.
+are not recorded. The case's own output follows the line of `case_begins_line`.
 
-This is one file because no module of ours may stand beside those that the case imports. From the top, it has the
-process, the scripts before the case, the harness, its settings, the outcome, and the errors of outputs.
+This is one file, so that no module of ours hides one that the case imports. From the top, it has the process, the
+scripts before the case, the harness, its settings, the outcome, and the errors of outputs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
-    # This file's neighbours must not stand in for modules of the standard library, or of the case.
+    # Files in this folder must not be imported in place of the standard library's modules, or the case's.
     del sys.path[0]
 
 import argparse
@@ -42,29 +42,29 @@ from pathlib import Path
 from typing import Any, cast
 
 SCHEMA_VERSION = 1
-"""The outcome's form has this version. A reader refuses a version that it does not know."""
+"""The outcome has this version. A reader refuses a version that it does not know."""
 MAX_TEXT = 1 << 14
 """A text of the outcome has at most this many characters, so that a long message does not fill a store."""
 
 HARNESS = "golden"
 ENTRY_POINTS = ("run", "run_jit")
 COMPARISON = "validate_golden"
-"""This function of the harness compares outputs with expected outputs.
+"""This function of the harness compares outputs with expected ones.
 
-Its first two parameters are these, by name; it also has `rtol` and `atol`."""
+Its first two parameters are mappings of the two by name. It also has `rtol` and `atol`."""
 CHUNK = 1 << 20
-"""This many elements are measured at once, so that large tensors need little further memory."""
+"""The errors of this many elements are computed at once, so that large tensors need little further memory."""
 
 MAX_OUTPUTS = 64
-"""The outcome holds measures of at most this many outputs. A harness with more would fill a store."""
+"""The outcome has the errors of at most this many outputs. A harness with more would fill a store."""
 RUNTIME_KEYS = {
     "dump_args": ("enable_dump_args", "enable_dump_tensor"),
     "dep_gen": ("enable_dep_gen",),
 }
-"""A setting has had these spellings in the runtime configuration, newest first."""
+"""The runtime configuration has had these spellings of a setting, newest first."""
 
 
-# The process: a script of the user's runs as if this file were not there.
+# The process: the user's script runs as if this file were not there.
 
 
 def main() -> None:
@@ -95,12 +95,14 @@ def main() -> None:
     sys.meta_path.insert(0, harness)
     if predecessors:
         for predecessor in predecessors:
-            run_before(predecessor)
+            run_predecessor(predecessor)
         flush_streams()
         outcome.begin_case()
-        say_case_begins(path)
+        # The two streams are read separately, so each gets the line.
+        for descriptor in (1, 2):
+            write_line(descriptor, case_begins_line(path))
         harness.is_watching = True
-    source = source_of_script(case)
+    source = read_script(case)
     try:
         run_as_main(case, source, arguments)
     except SystemExit:
@@ -110,8 +112,8 @@ def main() -> None:
         raise
 
 
-def source_of_script(script: str) -> bytes:
-    """Return the bytes of a script; exit as the interpreter does where it cannot be read."""
+def read_script(script: str) -> bytes:
+    """Return the bytes of a script. Exit as the interpreter does if it cannot be read."""
     path = full_path(script)
     try:
         return Path(path).read_bytes()
@@ -122,8 +124,8 @@ def source_of_script(script: str) -> bytes:
 
 
 def full_path(script: str) -> str:
-    """Return the absolute path of a script."""
-    # The interpreter joins the two without changes. pathlib would drop a `./`, which the case could see.
+    """Return the absolute path of a script, as the interpreter makes it."""
+    # pathlib would drop a `./`, which the case could see.
     return script if script.startswith("/") else f"{Path.cwd()}/{script}"
 
 
@@ -151,7 +153,7 @@ def folder_of(path: str) -> str:
 
 
 def hide_shim_frames() -> None:
-    """Let the exception that ends the process show only the case's frames, whoever prints it."""
+    """Let the exception that ends the process show only the case's frames, also with the case's own excepthook."""
     show = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -162,7 +164,7 @@ def hide_shim_frames() -> None:
 
 
 def remove_shim_frames(error: BaseException) -> None:
-    """Remove the shim's own frames from the traces of an exception, and of those that led to it."""
+    """Remove the shim's own frames from the traces of an exception, of its cause and of its context."""
     pending: list[BaseException | None] = [error]
     seen: set[int] = set()
     while pending:
@@ -181,7 +183,7 @@ def strip_shim_frames(trace: types.TracebackType | None) -> types.TracebackType 
         if trace.tb_frame.f_code.co_filename != this_file:
             kept.append(trace)
         else:
-            # The import system hides its own frames, but not those that called `_watch`'s `exec_module`.
+            # The import system does not hide its frames that called the `exec_module` of `HarnessFinder`.
             while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
                 kept.pop()
         trace = trace.tb_next
@@ -190,16 +192,16 @@ def strip_shim_frames(trace: types.TracebackType | None) -> types.TracebackType 
     return kept[0] if kept else None
 
 
-# What runs before the case: other scripts, whose state the case finds.
+# The scripts before the case, whose state the case finds.
 
 
-def run_before(words: list[str]) -> None:
-    """Run a script with its arguments, and report how it ended.
+def run_predecessor(words: list[str]) -> None:
+    """Run a script with its arguments, and report its end.
 
-    Only an interrupt, and the end of a process that it forked, propagate.
+    An interrupt propagates, and so does the end of a process that the script forked.
     """
     script, *arguments = words
-    source = source_of_script(script)
+    source = read_script(script)
     process = os.getpid()
     ended = "exit code 0"
     try:
@@ -225,32 +227,26 @@ def run_before(words: list[str]) -> None:
 
 
 def exit_code(error: SystemExit) -> int:
-    """Return the exit code that the process would have had. A message is printed as it would have been."""
+    """Return the exit code with which the interpreter would end, and print the message that it would print."""
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
     print(error.code, file=sys.stderr)
     return 1
 
 
-def say_case_begins(outcome: str) -> None:
-    """Print the line before the case's own output to both streams, because they are read separately."""
-    for descriptor in (1, 2):
-        write_line(descriptor, case_begins_line(outcome))
-
-
 def case_begins_line(outcome: str) -> str:
-    """Return the line that is printed before the case begins. The name of the outcome's file makes it unique."""
+    """Return the line that the shim prints before the case begins. The name of the outcome's file makes it unique."""
     return f"{Path(outcome).name}: here the case begins"
 
 
 def write_line(descriptor: int, text: str) -> None:
-    """Write a line of its own, whatever scripts did to `sys.stdout` or left unfinished there."""
+    """Write a line to a descriptor, whatever scripts did to `sys.stdout`. It ends a line that was left unfinished."""
     with contextlib.suppress(OSError):
         os.write(descriptor, f"\n{text}\n".encode("utf-8", "replace"))
 
 
 def flush_streams() -> None:
-    """Flush what was printed so far, by Python and by C libraries."""
+    """Flush the streams of Python and of C libraries."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(Exception):
             cast("Any", stream).flush()
@@ -263,11 +259,11 @@ def flush_streams() -> None:
 
 
 class HarnessFinder:
-    """A finder for `sys.meta_path` that wraps the harness's entry points, in whichever module they are."""
+    """A finder for `sys.meta_path` that wraps the harness's entry points in each of the harness's modules."""
 
     def __init__(self, outcome: OutcomeFile, settings: dict[str, Any], *, is_watching: bool) -> None:
         self.is_watching = is_watching
-        """Whether calls are the case's. Calls of scripts that run before it stay unchanged."""
+        """Whether calls are changed and recorded. It is false while a script before the case runs."""
         self._outcome = outcome
         self._settings = settings
         self._thread = threading.local()
@@ -311,20 +307,22 @@ class HarnessFinder:
             setattr(module, COMPARISON, wrapper)
 
     def _measuring_wrapper(self, comparison: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a comparison that first records how large the errors are."""
+        """Return a comparison that first records the errors of the outputs."""
 
         @functools.wraps(comparison)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             record = getattr(self._thread, "record", None)
             if record is not None:
-                # If anything is odd about the tensors, the comparison is about to meet it and to report it.
+                # If anything is wrong with the tensors, the comparison will report it.
                 with contextlib.suppress(Exception):
-                    self._outcome.update(record, {"measures": measures_of(comparison, args, kwargs)})
+                    self._outcome.update(record, {"measures": output_errors(comparison, args, kwargs)})
             return comparison(*args, **kwargs)
 
         return wrapper
 
     def _wrapper(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return an entry point that gets the settings and records its calls."""
+
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             # One entry point may call the other. Only the outer call is recorded.
@@ -332,8 +330,7 @@ class HarnessFinder:
                 return function(*args, **kwargs)
             arguments = arguments_of(function, args, kwargs)
             if arguments is None:
-                # The function itself gives the best error where the arguments do not fit.
-                return function(*args, **kwargs)
+                return function(*args, **kwargs)  # It raises the error of arguments that do not fit.
             arguments.apply(self._settings)
             self._thread.is_inside = True
             try:
@@ -344,6 +341,7 @@ class HarnessFinder:
         return wrapper
 
     def _call(self, name: str, function: Callable[..., Any], arguments: Arguments) -> Any:
+        """Call an entry point, and record the call when it begins and ends."""
         record: dict[str, Any] = {
             "function": name,
             "finished": False,
@@ -365,11 +363,11 @@ class HarnessFinder:
             exception = {"type": type(error).__name__[:256], "message": text_of(error)}
             self._outcome.update(record, {"finished": True, "exception": exception})
             raise
-        self._outcome.update(record, {"finished": True, **facts_of(result)})
+        self._outcome.update(record, {"finished": True, **result_fields(result)})
         return result
 
 
-# The settings: each goes where a call of this version of the harness takes it.
+# The settings, which each version of the harness takes in its own place.
 
 
 def arguments_of(
@@ -383,7 +381,7 @@ def arguments_of(
 
 
 class Arguments:
-    """The arguments of one call, and where each setting went."""
+    """The arguments of one call, and what became of each setting: applied, replaced another value, not applied."""
 
     def __init__(self, function: Callable[..., Any], bound: inspect.BoundArguments) -> None:
         self._function = inspect.unwrap(function)
@@ -394,7 +392,7 @@ class Arguments:
         self.not_applied: dict[str, str] = {}
 
     def apply(self, settings: dict[str, Any]) -> None:
-        """Put each setting where this version of the harness takes it."""
+        """Put each setting into the arguments, where this version of the harness takes it."""
         for setting, value in settings.items():
             if setting in RUNTIME_KEYS:
                 self._set_in_runtime(setting, value)
@@ -405,7 +403,7 @@ class Arguments:
 
     @property
     def are_validated(self) -> bool:
-        """Return whether the call has something to compare its outputs with, and does more than compile."""
+        """Return whether the call runs the program and compares its outputs with expected ones."""
         given = self.bound.arguments
         compile_only = given.get("compile_only") or getattr(given.get("config"), "compile_only", False)
         has_golden = given.get("golden_fn") is not None or given.get("golden_data") is not None
@@ -429,7 +427,7 @@ class Arguments:
             self._set_inside(setting, key, value, parameter="runtime_cfg", field="runtime")
 
     def _set_inside(self, setting: str, key: str, value: Any, *, parameter: str, field: str) -> None:
-        """Set a key of the configuration that is `parameter`, or was once `field` of a `config`."""
+        """Set a key of the configuration in `parameter`. In old versions it is the `field` of the argument `config`."""
         given = self.bound.arguments
         try:
             if parameter in self._parameters:
@@ -446,6 +444,7 @@ class Arguments:
             self._note(setting, old, value)
 
     def _note(self, setting: str, old: Any, value: Any) -> None:
+        """Note that a setting was applied, and the value that it replaced."""
         self.applied[setting] = value
         if old is not None and old != value and text_of(old) != value:
             self.replaced[setting] = text_of(old)
@@ -454,7 +453,7 @@ class Arguments:
         self.not_applied[setting] = reason
 
     def _spelling(self, spellings: tuple[str, ...], runtime: Any) -> str | None:
-        """Return the spelling that the case uses, or the runtime accepts, or the harness's source contains."""
+        """Return the first spelling that the case uses, or else that the runtime accepts or the harness contains."""
         for find_names in (
             functools.partial(names_in, runtime),
             functools.partial(runtime_parameters, self._function),
@@ -486,33 +485,30 @@ def names_in(configuration: Any) -> Container[str]:
 
 
 def runtime_parameters(function: Callable[..., Any]) -> Container[str]:
-    """Return the parameters of `execute_compiled`, which gets the runtime configuration from the harness.
-
-    The harness imports it into its module, or only when it is called.
-    """
+    """Return the parameters of `execute_compiled`, to which the harness passes the runtime configuration."""
     try:
         execute = function.__globals__.get("execute_compiled")
-        if execute is None:
+        if execute is None:  # Some harnesses import it only when they call it.
             execute = importlib.import_module("pypto.runtime").execute_compiled
         return inspect.signature(execute).parameters
     except Exception:
-        # If anything is wrong with the runtime, the harness is about to meet it and to report it.
+        # If anything is wrong with the runtime, the harness will report it.
         return ()
 
 
 def source_of(function: Callable[..., Any]) -> str:
-    """Return the source text of the module that defines a function; empty if there is none to read."""
+    """Return the source text of the module that defines a function; empty if it cannot be read."""
     try:
         return inspect.getsource(sys.modules[function.__module__])
     except (KeyError, OSError, TypeError):
         return ""
 
 
-# The outcome: what is written of each call.
+# The outcome: a record of each call.
 
 
 class OutcomeFile:
-    """The calls so far, and the file that records them. Forked children of the case leave it alone."""
+    """The records of the calls so far, and the file that holds them. Forked children of the case do not write it."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).absolute()
@@ -527,17 +523,14 @@ class OutcomeFile:
             self._write()
 
     def begin_case(self) -> None:
-        """Record when the case begins after other scripts, by the clock of files.
-
-        Where there is no room for that, the run cannot be separated from theirs, and ends here.
-        """
+        """Record when the case begins after other scripts, by the clock of the file system. Raises `OSError`."""
         with self._lock:
             self._write()
             self._began = self._path.stat().st_mtime_ns
             self._write()
 
     def begin(self, record: dict[str, Any]) -> None:
-        """Add a call, and write the file."""
+        """Add the record of a call, and write the file."""
         with self._lock:
             self._calls.append(record)
             self._save()
@@ -549,7 +542,7 @@ class OutcomeFile:
             self._save()
 
     def _save(self) -> None:
-        # The case must not notice a full disk. The file then keeps its last state, with this call unfinished.
+        # The case must not notice a full disk. Then the file stays as it was before, with this call unfinished.
         with contextlib.suppress(OSError):
             if os.getpid() == self._pid:
                 self._write()
@@ -577,7 +570,7 @@ class OutcomeFile:
 
 
 def text_of(value: object) -> str:
-    """Return bounded text that can be encoded, from an object whose own `__str__` may be broken."""
+    """Return the text of an object, bounded and without lone surrogates. Its `__str__` may fail."""
     try:
         text = str(value)
     except Exception as error:
@@ -585,8 +578,8 @@ def text_of(value: object) -> str:
     return text[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
 
 
-def facts_of(result: Any) -> dict[str, Any]:
-    """Return what a `RunResult` contains. Older ones lack fields."""
+def result_fields(result: Any) -> dict[str, Any]:
+    """Return the fields of a `RunResult`; None for those that an older harness does not have."""
     passed = getattr(result, "passed", None)
     error = getattr(result, "error", None)
     work_dir = getattr(result, "work_dir", None)
@@ -603,27 +596,27 @@ def facts_of(result: Any) -> dict[str, Any]:
 # The errors of outputs.
 
 
-def measures_of(
+def output_errors(
     comparison: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, dict[str, float]]:
-    """Return the errors of each output that a comparison is given."""
+    """Return the errors of each output in the arguments of a comparison."""
     bound = inspect.signature(comparison).bind(*args, **kwargs)
     bound.apply_defaults()
     given = bound.arguments
     actual, expected = list(given.values())[:2]
     return {
-        text_of(name)[:256]: errors_of(actual[name], expected[name], given["rtol"], given["atol"])
+        text_of(name)[:256]: tensor_errors(actual[name], expected[name], given["rtol"], given["atol"])
         for name in list(actual)[:MAX_OUTPUTS]
     }
 
 
-def errors_of(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str, float]:
+def tensor_errors(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str, float]:
     """Return the errors of a torch tensor against the expected one.
 
     - `not_finite`: the share of elements that differ while one of the two is not finite.
     - `beyond_tolerance`: that share plus the share with |actual - expected| > atol + rtol |expected|.
     - `relative_l2`: |actual - expected|_2 / |expected|_2. Left out where expected is all zeros.
-    - `times_tolerance`: the largest |actual - expected| / (atol + rtol |expected|). Left out where that has no bound.
+    - `times_tolerance`: the largest |actual - expected| / (atol + rtol |expected|). Left out where it is infinite.
 
     The last two are given only where `not_finite` is 0.
     """
@@ -631,24 +624,23 @@ def errors_of(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str,
     total = actual.numel()
     if not total or total != expected.numel() or actual.is_complex():
         return {}
-    squares, norm, beyond, odd, worst = 0.0, 0.0, 0, 0, 0.0
+    squares, norm, beyond, not_finite, worst = 0.0, 0.0, 0, 0, 0.0
     for start in range(0, total, CHUNK):
-        ours = actual[start : start + CHUNK].double()
-        theirs = expected[start : start + CHUNK].double()
-        difference = (ours - theirs).abs()
-        differ = ours != theirs
-        finite = difference.isfinite()
-        odd += int((differ & ~finite).sum())
-        off = difference[differ & finite]
-        tolerance = (atol + rtol * theirs.abs())[differ & finite]
-        beyond += int((off > tolerance).sum())
-        squares += float(off.square().sum())
-        if off.numel():
-            worst = max(worst, float((off / tolerance).max()))
-        norm += float(theirs[theirs.isfinite()].square().sum())
-    errors = {"beyond_tolerance": (beyond + odd) / total}
-    if odd:
-        errors["not_finite"] = odd / total
+        found = actual[start : start + CHUNK].double()
+        wanted = expected[start : start + CHUNK].double()
+        difference = (found - wanted).abs()
+        differs, is_finite = found != wanted, difference.isfinite()
+        not_finite += int((differs & ~is_finite).sum())
+        sizes = difference[differs & is_finite]
+        tolerance = (atol + rtol * wanted.abs())[differs & is_finite]
+        beyond += int((sizes > tolerance).sum())
+        squares += float(sizes.square().sum())
+        if sizes.numel():
+            worst = max(worst, float((sizes / tolerance).max()))
+        norm += float(wanted[wanted.isfinite()].square().sum())
+    errors = {"beyond_tolerance": (beyond + not_finite) / total}
+    if not_finite:
+        errors["not_finite"] = not_finite / total
         return errors
     if norm > 0 and math.isfinite(squares / norm):
         errors["relative_l2"] = math.sqrt(squares / norm)

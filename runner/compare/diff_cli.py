@@ -1,4 +1,4 @@
-"""The options of `diff-tensors`. Nothing heavy is imported here, so that `--help` answers at once."""
+"""Declares the options of `diff-tensors`. No heavy module is imported here, so that `--help` answers at once."""
 
 from __future__ import annotations
 
@@ -14,17 +14,28 @@ from dataclass_click import (
     dataclass_click,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from ..cli_options import CountType, GroupedCommand, OptionGroup, PathType, option, version_option
+from ..cli_options import (
+    CountType,
+    GroupedCommand,
+    NumberType,
+    OptionGroup,
+    PathType,
+    option,
+    print_json_error,
+    version_option,
+)
+from ..errors import UsageError
 from ..process.entry import INTERRUPTED
 from ..process.signals import interruptible_work
 
+COMPARATORS = ("allclose", "ratio-allclose", "ratio-reldiff")
 _PATH = PathType()
-_NOT_NEGATIVE = click.FloatRange(min=0)
+_NOT_NEGATIVE = NumberType(min=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """What to compare, what decides that values are equal, and what is shown."""
+    """The options of `diff-tensors`: what is compared, by which rule, and what is printed."""
 
     paths: Annotated[tuple[Path, ...], argument(nargs=-1, required=True, type=_PATH)]
     rtol: Annotated[
@@ -52,8 +63,8 @@ class CompareOptions:
         option(
             "--comparator",
             group=OptionGroup.QUESTION,
-            type=click.Choice(["allclose", "ratio-allclose", "ratio-reldiff"]),
-            default="allclose",
+            type=click.Choice(COMPARATORS),
+            default=COMPARATORS[0],
             show_default=True,
             help="Have this comparator of the golden harness decide.",
         ),
@@ -64,7 +75,7 @@ class CompareOptions:
             "--max-error-ratio",
             group=OptionGroup.QUESTION,
             metavar="SHARE",
-            type=click.FloatRange(0, 1),
+            type=NumberType(0, 1),
             help="Let this share of the elements differ; a ratio comparator is needed.",
         ),
     ]
@@ -74,7 +85,7 @@ class CompareOptions:
             "--diff-threshold",
             group=OptionGroup.QUESTION,
             metavar="X",
-            type=click.FloatRange(min=0, min_open=True),
+            type=NumberType(min=0, min_open=True),
             help="Let ratio-reldiff count an element as different beyond this relative difference.",
         ),
     ]
@@ -104,7 +115,7 @@ class CompareOptions:
             group=OptionGroup.QUESTION,
             metavar="INDICES=SCORES",
             multiple=True,
-            help="Let indices differ where the scores tie; both are names of tensors; repeatable.",
+            help="Let indices differ where the actual scores are in order, as the harness does; repeatable.",
         ),
     ]
     picture: Annotated[
@@ -203,9 +214,11 @@ def main(options: CompareOptions) -> None:
     try:
         with interruptible_work():
             status = compare(options)
-    except ValueError as error:
+    except UsageError as error:
         raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:
+        if options.as_json:
+            print_json_error("interrupted", INTERRUPTED)
         sys.exit(INTERRUPTED)
     except Exception:
         # An exception would make Python exit with 1, which says that tensors differ.

@@ -1,20 +1,12 @@
-"""Shows a comparison of two sources on a terminal, as JSON, or as a picture: first the answer, then what is behind it.
+"""Shows a comparison of two sources, or of several runs, on a terminal, as JSON, or as a picture.
 
-`TextReport` prints records that differ in execution order, one line each, as they are found. At the end it lists:
-
-1. names that only one side has;
-2. names that could not be compared;
-3. names that are equal by tolerance alone;
-4. doubts about the comparison itself;
-5. the counts.
-
-`show_difference` and its neighbours print single differences, and `SummaryLines` the first entries of a list or all of
-them. The functions before them turn differences into plain JSON values. JSON has no numbers for NaN and Inf, so they
-become null and strings.
-
-Heat maps are drawn as SVG or HTML, without a plotting library, and so that no tensor's name can inject markup.
-`heat_svg` draws a map with axes and a scale: for a page of the site, for a picture's page, or alone. `style` returns
-the one style sheet of all pages and pictures, with the colours of both modes.
+- `TextReport` prints each difference as it is found, in execution order, one line each. At the end it lists missing
+  names, names that were not compared, names equal by tolerance alone, remarks, and counts.
+- `show_difference`, `show_all_runs` and similar functions print single results.
+- `comparison_json` and similar functions return plain JSON values. JSON has no numbers for NaN and Inf: they become
+  null and strings.
+- `heat_svg` draws a heat map with axes and a scale. `write_picture` writes a page of them. No tensor's name can inject
+  markup into it. `style` returns the style sheet of all pages and pictures.
 """
 
 from __future__ import annotations
@@ -28,6 +20,7 @@ from enum import Enum
 from functools import cache
 from html import escape
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -36,7 +29,8 @@ from rich.console import Console
 from rich.text import Text
 
 from ...store.vocabulary import plural
-from .judges import ComparisonResult, Equality, Remark, Severity, is_divergent
+from .finding import PatternMatch
+from .judges import ComparisonResult, Equality, is_divergent
 from .statistics import (
     Behaviour,
     Breakdown,
@@ -49,62 +43,79 @@ from .statistics import (
     Tolerance,
 )
 
+
+class Severity(Enum):
+    """How much a remark weighs. After an `ERROR` the comparison says nothing about numerics."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """A reason to doubt the comparison."""
+
+    severity: Severity
+    subject: str
+    message: str
+
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
-_MOST_ROWS = 1000
-"""The JSON lists at most this many slices over tolerance. Their number is given beside them."""
+_MAX_ROWS = 1000
+"""The JSON lists at most this many slices over tolerance. It also has their number."""
 
 
-def comparison_json(remarks: Sequence[Remark], found: Sequence[ComparisonResult]) -> dict[str, Json]:
-    """Return a comparison of two sources: the count of each outcome, the first divergent record, and all records."""
-    first = next(filter(is_divergent, found), None)
-    counts = Counter(each.outcome.value for each in found)
+def comparison_json(remarks: Sequence[Remark], results: Sequence[ComparisonResult]) -> dict[str, Json]:
+    """Return a comparison of two sources: the number of each outcome, the first divergent name, and all results."""
+    first = next(filter(is_divergent, results), None)
+    counts = Counter(each.outcome.value for each in results)
     return {
         "counts": {outcome.value: counts[outcome.value] for outcome in Equality},
         "first_divergent": None if first is None else first.name,
         "preflight": to_json(remarks),
-        "tensors": [difference_json(each) for each in found],
+        "tensors": [difference_json(each) for each in results],
     }
 
 
-def difference_json(found: ComparisonResult) -> Json:
-    """Return everything about one name except its heat map. Of the rows over tolerance the first thousand are kept."""
+def difference_json(result: ComparisonResult) -> Json:
+    """Return everything about one name except its heat map."""
     return {
-        "name": found.name,
-        "kernel": found.kernel or None,
-        "only_in": found.only_in or None,
-        "is_file": found.is_file,
-        "compared_as": found.cast or None,
-        "outcome": found.outcome.value,
-        "reason": found.reason,
-        "identical": found.identical,
-        "statistics": to_json(found.statistics),
-        "judgement": to_json(found.judgement),
-        "rows": rows_json(found.rows),
-        "patterns": to_json(found.findings),
+        "name": result.name,
+        "kernel": result.kernel or None,
+        "only_in": result.only_in or None,
+        "is_file": result.is_file,
+        "compared_as": result.conversion or None,
+        "outcome": result.outcome.value,
+        "reason": result.reason,
+        "identical": result.identical,
+        "statistics": to_json(result.statistics),
+        "judgement": to_json(result.verdict),
+        "rows": rows_json(result.rows),
+        "patterns": to_json(result.patterns),
     }
 
 
-def rows_json(found: Breakdown | None) -> Json:
-    """Return the slices with elements over tolerance."""
-    if found is None:
+def rows_json(rows: Breakdown | None) -> Json:
+    """Return the slices with elements over tolerance, at most `_MAX_ROWS` of them."""
+    if rows is None:
         return None
-    over = found.slices_over()
+    over = rows.slices_over()
     return {
-        "length": found.length,
-        "step": found.step,
+        "length": rows.length,
+        "step": rows.step,
         "over": len(over),
-        "first": [to_json(found.slice(number)) for number in over[:_MOST_ROWS]],
+        "first": [to_json(rows.slice(number)) for number in over[:_MAX_ROWS]],
     }
 
 
 def runs_json(name: str, report: RunsReport) -> Json:
-    """Return a report on several runs."""
+    """Return a report on several runs of the tensor `name`."""
     return {"name": name, "is_race": report.is_race, **cast(dict[str, Json], to_json(report))}
 
 
 def to_json(value: object) -> Json:
-    """Return dataclasses as objects, enums by value, and sequences as lists."""
+    """Return a value as JSON: dataclasses as objects, enums by value, NaN as null, and Inf as a string."""
     if isinstance(value, Enum):
         return to_json(value.value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -122,87 +133,104 @@ def to_json(value: object) -> Json:
 
 
 SHOWN_ROWS = 10
-"""The terminal shows at most this many rows and counts the rest, so that a comparison fits on a screen."""
+"""The terminal shows at most this many rows and counts the others, so that a comparison fits on a screen."""
 EXACT = Tolerance()
-"""This tolerance holds where none is given."""
+"""The tolerance if none is given."""
 _SHADES = "·░▒▓█"
+_HEAT_LEGEND = f"{_SHADES[0]} right, {_SHADES[1:]} the more wrong the darker, N NaN or Inf"
 _COLOURS = {Equality.EQUAL: "green", Equality.DIFFERENT: "red", Equality.UNKNOWN: "yellow"}
 
 
-def printable(text: str) -> str:
-    """Return `text` without characters that could steer a terminal, because names come from files."""
+def escape_unprintable(text: str) -> str:
+    """Return `text` with control characters escaped. Names come from files, and could control the terminal."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def show_remarks(console: Console, remarks: Sequence[Remark]) -> None:
-    """Print the remarks of the checks before the comparison, one line each."""
+    """Print remarks, one line each."""
     for remark in remarks:
         colour = "red" if remark.severity is Severity.ERROR else "yellow"
         line = Text(f"{remark.severity.value}: ", style=colour)
-        console.print(line.append(printable(f"{remark.subject}: {remark.message}"), style="default"))
+        console.print(line.append(escape_unprintable(f"{remark.subject}: {remark.message}"), style="default"))
 
 
 def show_difference(
-    console: Console, found: ComparisonResult, *, in_detail: bool, tolerance: Tolerance = EXACT
+    console: Console, result: ComparisonResult, *, in_detail: bool, tolerance: Tolerance = EXACT
 ) -> None:
-    """Print a line for what is not identical. With `in_detail` also print statistics, patterns, rows and a map.
+    """Print one line, or nothing for identical values. With `in_detail`, add statistics, patterns, rows and a map.
 
     `tolerance` is the one by which the elements were compared.
     """
-    if found.identical:
+    if result.identical:
         return
-    line = Text(printable(found.label), style="bold").append(": ", style="default")
-    line.append(found.outcome.value, style=_COLOURS[found.outcome])
-    if found.outcome is Equality.EQUAL:
+    line = Text(escape_unprintable(result.label), style="bold").append(": ", style="default")
+    line.append(result.outcome.value, style=_COLOURS[result.outcome])
+    if result.outcome is Equality.EQUAL:
         line.append(" within tolerance, not identical", style="default")
-    rest = _kind_and_size(found)
-    console.print(line.append(f", {printable(rest)}" if rest else "", style="default"))
-    if not in_detail or found.outcome is not Equality.DIFFERENT or found.statistics is None:
+    details = _kind_and_size(result)
+    console.print(line.append(f", {escape_unprintable(details)}" if details else "", style="default"))
+    if not in_detail or result.outcome is not Equality.DIFFERENT or result.statistics is None:
         return
-    console.print(_statistics(found.statistics, tolerance))
-    for finding in found.findings:
-        console.print(
-            Text(f"  {finding.pattern.value} ", style="bold magenta").append(
-                printable(f"(confidence {finding.confidence:.2f}): {finding.evidence}"), style="default"
-            )
-        )
-    if not found.findings:
+    console.print(_statistics(result.statistics, tolerance))
+    for match in result.patterns:
+        pattern = Text(f"  {match.pattern.value} ", style="bold magenta")
+        evidence = escape_unprintable(f"(confidence {match.confidence:.2f}): {match.evidence}")
+        console.print(pattern.append(evidence, style="default"))
+    if not result.patterns:
         console.print("  no known pattern")
-    if found.rows is not None:
-        console.print(_rows(found.rows, exact=tolerance == EXACT))
-    if found.map is not None:
-        console.print(heat_text(found.map))
+    if result.rows is not None:
+        console.print(_rows(result.rows, exact=tolerance == EXACT))
+    if result.map is not None:
+        needed = result.map.share_over.shape[1] + 2
+        fits = not console.is_terminal or needed <= console.width
+        console.print(
+            heat_text(result.map) if fits else "  a map is wider than the terminal: --picture FILE draws it"
+        )
 
 
-def _kind_and_size(found: ComparisonResult) -> str:
-    """Return what kind of wrong it is, and how large. NaN and Inf are counted, because they have no error."""
-    kind = f"{found.findings[0].pattern.value}: " if found.findings else ""
-    parts = [f"{kind}{found.reason}"] if found.reason else []
-    if (numbers := found.statistics) is not None:
-        if found.outcome is Equality.DIFFERENT and numbers.max_error.value > 0:
-            parts.append(f"max error {numbers.max_error.value:.6g} at {_index(numbers.max_error.index)}")
-        parts += _non_finite_parts("", numbers.actual_nan, numbers.actual_inf)
-        parts += _non_finite_parts("expected has ", numbers.expected_nan, numbers.expected_inf)
-    if found.cast:
-        parts.append(f"compared {found.cast}")
+def _kind_and_size(result: ComparisonResult) -> str:
+    """Return the pattern, the reason, the largest error, and the numbers of NaN and Inf."""
+    kind = f"{_pattern_name(result.patterns[0])}: " if result.patterns else ""
+    parts = [f"{kind}{result.reason}"] if result.reason else []
+    if (statistics := result.statistics) is not None:
+        if result.outcome is Equality.DIFFERENT and statistics.max_error.value > 0:
+            parts.append(
+                f"max error {statistics.max_error.value:.6g} at {_index(statistics.max_error.index)}"
+            )
+        parts += _non_finite_parts("", statistics.actual_nan, statistics.actual_inf)
+        parts += _non_finite_parts("expected has ", statistics.expected_nan, statistics.expected_inf)
+    if result.conversion:
+        parts.append(f"compared {result.conversion}")
     return ", ".join(parts)
 
 
+_SURE = 0.9
+"""A pattern with less confidence is only likely."""
+
+
+def _pattern_name(match: PatternMatch) -> str:
+    return match.pattern.value if match.confidence >= _SURE else f"perhaps {match.pattern.value}"
+
+
 def _non_finite_parts(whose: str, nan: NonFiniteCount, inf: NonFiniteCount) -> list[str]:
-    return [f"{whose}{wild.count} {what}" for wild, what in ((nan, "NaN"), (inf, "Inf")) if wild.count]
+    counted = ((nan.count, "NaN"), (inf.count, "Inf"))
+    return [f"{whose}{count} {what}" for count, what in counted if count]
 
 
 def show_all_runs(
     console: Console, reports: Mapping[str, RunsReport], refused: Mapping[str, str], limit: int
 ) -> None:
-    """Print what several runs show of each tensor, and which tensors were not compared."""
+    """Print the report on each tensor that does not pass alike in all runs, and why others were not compared.
+
+    At most `limit` of either are printed, or all with 0.
+    """
     shown = [name for name, report in reports.items() if _is_notable(report)]
     for name in shown[: limit or None]:
         show_runs(console, name, reports[name])
     if limit and len(shown) > limit:
         console.print(f"... {len(shown) - limit} more; --limit 0 prints all")
     for name in list(refused)[: limit or None]:
-        console.print(printable(f"{name}: not compared, {refused[name]}"), markup=False)
+        console.print(escape_unprintable(f"{name}: not compared, {refused[name]}"), markup=False)
     if limit and len(refused) > limit:
         console.print(f"... {len(refused) - limit} more; --limit 0 prints all")
 
@@ -210,18 +238,18 @@ def show_all_runs(
 def show_brief_runs(
     console: Console, reports: Mapping[str, RunsReport], refused: Mapping[str, str], _limit: int
 ) -> None:
-    """Print in one line whether the runs pass."""
+    """Print one line: whether all runs pass, or the first tensor that fails or was not compared."""
     failing = [name for name, report in reports.items() if report.behaviour is not Behaviour.ALL_PASS]
     if failing:
         first = reports[failing[0]]
-        rest = f"different: {len(failing)} of {len(reports)}, first {failing[0]}: {first.behaviour.value}"
+        line = f"different: {len(failing)} of {len(reports)}, first {failing[0]}: {first.behaviour.value}"
     elif refused:
         first_refused = next(iter(refused))
         count = f"{len(refused)} of {len(reports) + len(refused)}"
-        rest = f"not compared: {count}, first {first_refused}: {refused[first_refused]}"
+        line = f"not compared: {count}, first {first_refused}: {refused[first_refused]}"
     else:
-        rest = f"all runs pass: {len(reports)} compared, 0 not compared"
-    console.print(printable(rest), markup=False)
+        line = f"all runs pass: {len(reports)} compared, 0 not compared"
+    console.print(escape_unprintable(line), markup=False)
 
 
 def _is_notable(report: RunsReport) -> bool:
@@ -229,10 +257,12 @@ def _is_notable(report: RunsReport) -> bool:
 
 
 def show_runs(console: Console, name: str, report: RunsReport) -> None:
-    """Print what several runs of one tensor show; nothing where all pass alike."""
+    """Print the report on several runs of one tensor, or nothing if all runs pass alike."""
     if not _is_notable(report):
         return
-    console.print(Text(printable(name), style="bold").append(f": {report.behaviour.value}", style="default"))
+    console.print(
+        Text(escape_unprintable(name), style="bold").append(f": {report.behaviour.value}", style="default")
+    )
     counts = ", ".join(map(str, report.wrong_rows))
     console.print(
         f"  {plural(report.runs, 'run')}: in each {counts} wrong rows of {report.rows}; pairs of runs share "
@@ -252,94 +282,115 @@ def show_runs(console: Console, name: str, report: RunsReport) -> None:
 
 
 def heat_text(heat: HeatMap) -> Text:
-    """Return one character a block: shaded by the share of wrong elements, N where there is NaN or Inf."""
+    """Return one character a block: a shade for the share of wrong elements, or N if there is NaN or Inf.
+
+    Many neighbouring rows without a wrong element are counted in one line.
+    """
     shape = f"{plural(heat.rows, 'row')} x {plural(heat.columns, 'column')}"
-    text = Text(f"  {shape}, a block is {heat.row_step} x {heat.column_step}\n")
-    for i in range(heat.share_over.shape[0]):
-        text.append("  ")
-        for j in range(heat.share_over.shape[1]):
-            share = float(heat.share_over[i, j])
-            if heat.wild[i, j]:
-                text.append("N", style="magenta")
-            else:
-                shade = _SHADES[math.ceil(share * (len(_SHADES) - 1))]
-                text.append(shade, style="red" if share else "dim")
-        text.append("\n")
+    text = Text(f"  {shape}, a block is {heat.row_step} x {heat.column_step}: {_HEAT_LEGEND}\n")
+    is_wrong = [
+        bool(shares.any() or wild.any()) for shares, wild in zip(heat.share_over, heat.wild, strict=True)
+    ]
+    for wrong, group in groupby(range(len(is_wrong)), key=is_wrong.__getitem__):
+        rows = [*group]
+        if not wrong and len(rows) > _MAX_RIGHT_ROWS:
+            text.append(f"  {len(rows)} rows of blocks are right\n", style="dim")
+            continue
+        for i in rows:
+            text.append("  ").append(_heat_row(heat, i)).append("\n")
+    return text
+
+
+_MAX_RIGHT_ROWS = 2
+"""More neighbouring rows of a map without a wrong element are only counted."""
+
+
+def _heat_row(heat: HeatMap, row: int) -> Text:
+    """Return one row of blocks."""
+    text = Text()
+    for share, wild in zip(heat.share_over[row].tolist(), heat.wild[row].tolist(), strict=True):
+        if wild:
+            text.append("N", style="magenta")
+        else:
+            shade = _SHADES[math.ceil(share * (len(_SHADES) - 1))]
+            text.append(shade, style="red" if share else "dim")
     return text
 
 
 def _cosine(cosine: float) -> str:
-    return "none, for one of both is zero or not finite" if math.isnan(cosine) else f"{cosine:.9f}"
+    return "none, because one of both is zero or not finite" if math.isnan(cosine) else f"{cosine:.9f}"
 
 
-def _statistics(found: Statistics, tolerance: Tolerance) -> Text:
-    shape = "x".join(str(extent) for extent in found.shape) or "scalar"
-    over = f"{found.over} of {found.numel} ({found.over / max(found.numel, 1):.3%})"
-    whole = not found.dtype.is_floating
+def _statistics(statistics: Statistics, tolerance: Tolerance) -> Text:
+    shape = "x".join(str(extent) for extent in statistics.shape) or "scalar"
+    over = f"{statistics.over} of {statistics.numel} ({statistics.over / max(statistics.numel, 1):.3%})"
+    differing = ("differ", f"{over}; no --rtol or --atol is given")
+    if tolerance != EXACT:
+        limits = f"rtol {tolerance.rtol:g} and atol {tolerance.atol:g}"
+        differing = ("over tolerance", f"{over}, of {limits}; {statistics.unequal} differ at all")
+    whole = not statistics.dtype.is_floating
+    distance = ("max ulp distance", f"{statistics.max_distance} at {_index(statistics.max_distance_index)}")
     lines = [
-        ("tensor", f"{shape} {found.dtype.value}"),
-        ("differ", f"{over}; no --rtol or --atol is given")
-        if tolerance == EXACT
-        else (
-            "over tolerance",
-            f"{over}, of rtol {tolerance.rtol:g} and atol {tolerance.atol:g}; {found.unequal} differ at all",
+        ("tensor", f"{shape} {statistics.dtype.value}"),
+        differing,
+        *_non_finite_lines(statistics),
+        ("max abs error", _extreme(statistics.max_error, statistics)),
+        ("max rel error", _max_relative_error(statistics)),
+        *([] if whole else [distance]),
+        (
+            "rmse, mean",
+            f"{statistics.rmse:.6g}, {statistics.mean_error:.6g} (signed {statistics.mean_difference:+.6g})",
         ),
-        *_non_finite(found),
-        ("max abs error", _extreme(found.max_error, found)),
-        ("max rel error", _relative(found)),
-        *(
-            []
-            if whole
-            else [("max ulp distance", f"{found.max_distance} at {_index(found.max_distance_index)}")]
+        ("relative L2, cosine", f"{statistics.relative_l2:.6g}, {_cosine(statistics.cosine)}"),
+        ("sums", f"{statistics.sum_actual:.9g} against {statistics.sum_expected:.9g}"),
+        ("abs error at", _levels(statistics.error_quantiles, whole=whole)),
+        ("rel error at", _levels(statistics.relative_quantiles)),
+        ("|expected| at", _levels(statistics.expected_quantiles, whole=whole)),
+        (
+            "share of errors >",
+            "  ".join(f"{level:g}: {share:.3%}" for level, share in statistics.beyond.items()),
         ),
-        ("rmse, mean", f"{found.rmse:.6g}, {found.mean_error:.6g} (signed {found.mean_difference:+.6g})"),
-        ("relative L2, cosine", f"{found.relative_l2:.6g}, {_cosine(found.cosine)}"),
-        ("sums", f"{found.sum_actual:.9g} against {found.sum_expected:.9g}"),
-        ("abs error at", _levels(found.error_quantiles, whole=whole)),
-        ("rel error at", _levels(found.relative_quantiles)),
-        ("|expected| at", _levels(found.expected_quantiles, whole=whole)),
-        ("share beyond", "  ".join(f"{level:g}: {share:.3%}" for level, share in found.beyond.items())),
     ]
     return Text("\n".join(f"  {name:<20} {value}" for name, value in lines))
 
 
-def _non_finite(found: Statistics) -> Iterator[tuple[str, str]]:
-    """Yield where NaN and Inf are, and that no figure below counts their pairs; nothing where there are none."""
+def _non_finite_lines(statistics: Statistics) -> Iterator[tuple[str, str]]:
+    """Yield lines on NaN and Inf, and one that says that the figures below leave out their pairs."""
     for side, nan, inf in (
-        ("actual", found.actual_nan, found.actual_inf),
-        ("expected", found.expected_nan, found.expected_inf),
+        ("actual", statistics.actual_nan, statistics.actual_inf),
+        ("expected", statistics.expected_nan, statistics.expected_inf),
     ):
         if nan.count or inf.count:
             yield f"{side} NaN, Inf", f"{_format_non_finite(nan)}, {_format_non_finite(inf)}"
-    if found.finite < found.numel:
-        yield "all below", f"of the {found.finite} pairs without NaN or Inf alone"
+    if statistics.finite < statistics.numel:
+        yield "finite pairs", f"{statistics.finite}; the lines below leave out the others"
 
 
-def _extreme(largest: Extreme, found: Statistics) -> str:
-    """Return the largest error. Where every pair has NaN or Inf there is none."""
-    if found.finite == 0 and found.numel:
+def _extreme(largest: Extreme, statistics: Statistics) -> str:
+    """Return the largest error with its index. Pairs with NaN or Inf have none."""
+    if statistics.finite == 0 and statistics.numel:
         return "none: every pair has NaN or Inf"
-    if largest.value == 0 and found.finite < found.numel:
-        return f"none in the {found.finite} pairs without NaN or Inf"
+    if largest.value == 0 and statistics.finite < statistics.numel:
+        return f"none in the {statistics.finite} pairs without NaN or Inf"
     return f"{largest.value:.6g} at {_index(largest.index)}"
 
 
-def _relative(found: Statistics) -> str:
-    """Return the largest relative error. Where 0 is expected, a relative error is infinite."""
-    largest = found.max_relative_error
-    if math.inf not in found.relative_quantiles.values() or math.isinf(largest.value):
-        return _extreme(largest, found)
+def _max_relative_error(statistics: Statistics) -> str:
+    """Return the largest finite relative error. If only 0 is expected, a relative error is infinite."""
+    largest = statistics.max_relative_error
+    if math.inf not in statistics.relative_quantiles.values() or math.isinf(largest.value):
+        return _extreme(largest, statistics)
     infinite = "infinite where 0 is expected"
-    return f"{_extreme(largest, found)}, and {infinite}" if largest.value else infinite
+    return f"{_extreme(largest, statistics)}, and {infinite}" if largest.value else infinite
 
 
-def _rows(found: Breakdown, *, exact: bool) -> Text:
-    over = found.slices_over()
-    text = Text(f"  {len(over)} of {len(found.over)} rows {'differ' if exact else 'over tolerance'}")
-    if found.step > 1:
-        text.append(f", {found.step} taken together")
+def _rows(rows: Breakdown, *, exact: bool) -> Text:
+    over = rows.slices_over()
+    text = Text(f"  {len(over)} of {len(rows.over)} rows {'differ' if exact else 'over tolerance'}")
+    if rows.step > 1:
+        text.append(f", {rows.step} taken together")
     for number in over[:SHOWN_ROWS]:
-        part = found.slice(number)
+        part = rows.slice(number)
         place = str(part.start) if part.stop == part.start + 1 else f"{part.start}:{part.stop}"
         text.append(f"\n    {place}: {part.over} of {part.numel} {'differ' if exact else 'over'}")
         if part.max_error > 0 or not part.wild:
@@ -352,7 +403,7 @@ def _rows(found: Breakdown, *, exact: bool) -> Text:
 
 
 def _levels(quantiles: Mapping[float, float], *, whole: bool = False) -> str:
-    """Return the quantiles as text. All but the last are near the true ones; with `whole` they become integers."""
+    """Return the quantiles as text, rounded to integers with `whole`."""
     shown = {level: np.rint(value) if whole else value for level, value in quantiles.items()}
     return "  ".join(f"{100 * level:g}%: {value:.3g}" for level, value in shown.items())
 
@@ -361,8 +412,8 @@ def _index(index: Index | None) -> str:
     return "none" if index is None else str(list(index))
 
 
-def _format_non_finite(wild: NonFiniteCount) -> str:
-    return f"{wild.count} from {_index(wild.first)} on" if wild.count else "0"
+def _format_non_finite(elements: NonFiniteCount) -> str:
+    return f"{elements.count} (first at {_index(elements.first)})" if elements.count else "0"
 
 
 T = TypeVar("T")
@@ -370,26 +421,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryLines:
-    """Prints a line in a style. With `whole`, all entries of each list are printed."""
+    """Prints lines of a summary. Of each list it shows the first entries, or all with `whole`."""
 
     console: Console
     whole: bool = False
 
     def __call__(self, text: str, style: str = "") -> None:
-        """Print one line."""
-        self.console.print(Text(printable(text), style=style), soft_wrap=True)
+        """Print one line in a style."""
+        self.console.print(Text(escape_unprintable(text), style=style), soft_wrap=True)
 
-    def first(self, entries: Sequence[T], most: int) -> Sequence[T]:
-        """Return the entries to print: at most `most`, or all with `whole`."""
-        return entries if self.whole else entries[:most]
+    def first(self, entries: Sequence[T], limit: int) -> Sequence[T]:
+        """Return the entries to print: at most `limit`, or all with `whole`."""
+        return entries if self.whole else entries[:limit]
 
-    def omitted_count(self, entries: Sequence[object], most: int) -> int:
+    def omitted_count(self, entries: Sequence[object], limit: int) -> int:
         """Return how many entries `first` leaves out."""
-        return len(entries) - len(self.first(entries, most))
+        return len(entries) - len(self.first(entries, limit))
 
 
 class TextReport:
-    """Prints differences as they are added. `limit` is the most lines of one kind, 0 for all."""
+    """Prints differences as they are added. At most `limit` lines of one kind are printed, or all with 0."""
 
     def __init__(
         self,
@@ -408,12 +459,12 @@ class TextReport:
         self._divergent = 0
 
     def begin(self) -> None:
-        """Print the remarks that make the comparison meaningless."""
+        """Print the remarks that are errors."""
         errors = [remark for remark in self._remarks if remark.severity is Severity.ERROR]
         show_remarks(self._console, errors)
 
     def add(self, difference: ComparisonResult) -> None:
-        """Print the line of a record that differs, at once."""
+        """Print the result, if both sources have the name, its values differ, and the limit is not reached."""
         if not is_divergent(difference):
             return
         self._divergent += 1
@@ -421,7 +472,7 @@ class TextReport:
             show_difference(self._console, difference, in_detail=self._in_detail, tolerance=self._tolerance)
 
     def end(self, differences: Sequence[ComparisonResult]) -> None:
-        """Print everything else, once all records are known."""
+        """Print everything but the differences that `add` printed. `differences` are all results."""
         self._print_more(self._divergent)
         for place in dict.fromkeys(each.only_in for each in differences if each.only_in):
             self._group(f"only in {place}", [each for each in differences if each.only_in == place])
@@ -432,7 +483,7 @@ class TextReport:
         close = [each for each in differences if each.outcome is Equality.EQUAL and not each.identical]
         self._group("equal within tolerance, not identical", close)
         self._group(
-            "equal, with NaN in the same places", [each for each in differences if _equal_with_nan(each)]
+            "equal, with NaN in the same places", [each for each in differences if _is_equal_with_nan(each)]
         )
         if self._in_detail:
             self._group("left out", [each for each in differences if each.outcome is Equality.LEFT_OUT])
@@ -443,35 +494,37 @@ class TextReport:
             self._console.print("a file that need not be compared is left out with --ignore GLOB")
         counts = Counter(each.outcome for each in differences)
         shown = [outcome for outcome in Equality if counts[outcome] or outcome is not Equality.LEFT_OUT]
-        told = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in shown)
-        self._console.print(told, markup=False)
+        line = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in shown)
+        self._console.print(line, markup=False)
 
     def brief(self, differences: Sequence[ComparisonResult], lost: str) -> None:
-        """Print in one line whether they differ, and where first. `lost` says what was never recorded."""
-        asked = [each for each in differences if each.outcome is not Equality.LEFT_OUT]
-        left_out = len(differences) - len(asked)
-        rest = f", {left_out} left out" if left_out else ""
-        worst = [each for each in asked if each.outcome is Equality.DIFFERENT]
-        worst = worst or [each for each in asked if each.outcome is Equality.UNKNOWN]
+        """Print one line: whether anything differs, and the first difference. `lost` describes lost records."""
+        compared = [each for each in differences if each.outcome is not Equality.LEFT_OUT]
+        left_out = len(differences) - len(compared)
+        counts = f", {left_out} left out" if left_out else ""
+        worst = [each for each in compared if each.outcome is Equality.DIFFERENT]
+        worst = worst or [each for each in compared if each.outcome is Equality.UNKNOWN]
         if lost and not worst:
-            self._console.print(printable(f"not compared: {lost}; {len(asked)} equal{rest}"), markup=False)
+            self._console.print(
+                escape_unprintable(f"not compared: {lost}; {len(compared)} equal{counts}"), markup=False
+            )
             return
         if not worst:
-            nan = sum(map(_equal_with_nan, asked))
-            rest = f", {nan} with NaN in the same places{rest}" if nan else rest
-            self._console.print(f"equal: {len(asked)} of {len(asked)}{rest}")
+            nan = sum(map(_is_equal_with_nan, compared))
+            counts = f", {nan} with NaN in the same places{counts}" if nan else counts
+            self._console.print(f"equal: {len(compared)} of {len(compared)}{counts}")
             return
         first = next(filter(is_divergent, worst), worst[0])
-        self._console.print(f"{first.outcome.value}: {len(worst)} of {len(asked)}{rest}, first ", end="")
+        self._console.print(f"{first.outcome.value}: {len(worst)} of {len(compared)}{counts}, first ", end="")
         show_difference(self._console, first, in_detail=False)
 
     def _group(self, title: str, group: Sequence[ComparisonResult]) -> None:
-        """Print a title, and the names of the group below it."""
+        """Print a title, and the names of the group below it. An empty group is not printed."""
         if not group:
             return
-        self._console.print(Text(printable(f"{title}: {len(group)}"), style="bold"))
+        self._console.print(Text(escape_unprintable(f"{title}: {len(group)}"), style="bold"))
         for each in group[: self._limit or None]:
-            self._console.print(f"  {printable(each.label)}", markup=False)
+            self._console.print(f"  {escape_unprintable(each.label)}", markup=False)
         self._print_more(len(group), indent="  ")
 
     def _print_more(self, count: int, *, indent: str = "") -> None:
@@ -479,8 +532,8 @@ class TextReport:
             self._console.print(f"{indent}... {count - self._limit} more; --limit 0 prints all")
 
 
-def _equal_with_nan(difference: ComparisonResult) -> bool:
-    """Return whether both sides agree and hold NaN, which a reader of "equal" may not expect."""
+def _is_equal_with_nan(difference: ComparisonResult) -> bool:
+    """Return whether both sides are equal and have NaN, which a reader of "equal" may not expect."""
     statistics = difference.statistics
     return difference.outcome is Equality.EQUAL and statistics is not None and statistics.actual_nan.count > 0
 
@@ -495,28 +548,30 @@ def style() -> str:
 
 
 BLOCK = 12
-"""A block of the map has sides of this many pixels."""
+"""The side of a block of the map, in pixels."""
 LEFT, TOP = 68, 40
-"""The map begins at this place, in pixels. The numbers of its axes stand left of it and above."""
+"""The place of the map's corner, in pixels. The axes and their numbers are left of it and above."""
 
 _SCALE_HEIGHT = 52
-"""The scale below the map takes this height, in pixels."""
+"""The height of the scale below the map, in pixels."""
 _SCALE_STEP = 92
-"""The entries of the scale stand this far apart, in pixels, so that their labels do not touch."""
+"""The distance between entries of the scale, in pixels, so that their labels do not touch."""
 _SCALE = (0.0, 0.25, 1.0)
 """The scale shows these shares of wrong elements: none, a quarter, and all."""
 _ROW_GAP, _COLUMN_GAP = 36, 72
-"""Two numbers of an axis are at least this far apart, in pixels."""
+"""The least distance between two numbers of an axis, in pixels."""
 _FAINTEST = 0.18
-"""A wrong block has at least this opacity. A block with a single wrong element has to be visible."""
+"""The least opacity of a wrong block. A block with a single wrong element has to be visible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeatPicture:
-    """Says where a matrix is wrong, by blocks of `row_step` x `column_step` elements.
+    """A picture of where a matrix is wrong, in blocks of `row_step` x `column_step` elements.
 
-    `share` and `wild` have one entry a block, row by row. `share` is the share of wrong elements (0 to 1), and `wild`
-    the number of pairs that hold NaN or Inf. `error` has the largest errors where they are known.
+    Attributes:
+        share: the share of wrong elements (0 to 1) of each block, row by row.
+        wild: the number of pairs with NaN or Inf of each block.
+        error: the largest error of each block; None if not known.
     """
 
     rows: int
@@ -538,23 +593,23 @@ class HeatPicture:
         return len(self.share[0]) if self.share else 0
 
     def ticks(self, *, down: bool) -> list[tuple[int, int]]:
-        """Return the blocks that get a number, and the number: of the first row (or column) of the block."""
+        """Return the numbered blocks along one axis, each with the number of its first row or column."""
         blocks, step = (self.height, self.row_step) if down else (self.width, self.column_step)
-        every = 1
-        while every * BLOCK < (_ROW_GAP if down else _COLUMN_GAP):
-            every *= 2
-        return [(block, block * step) for block in range(0, blocks, every)]
+        interval = 1
+        while interval * BLOCK < (_ROW_GAP if down else _COLUMN_GAP):
+            interval *= 2
+        return [(block, block * step) for block in range(0, blocks, interval)]
 
 
 def opacity(share: float) -> float:
-    """Return how strongly a block is painted. The square root keeps a single wrong element visible."""
+    """Return the opacity of a block. The square root keeps a single wrong element visible."""
     return 0.0 if share <= 0 else max(_FAINTEST, min(share, 1.0) ** 0.5)
 
 
 def heat_svg(name: str, picture: HeatPicture, *, style: str = "") -> str:
-    """Return the map as an `svg` element of class `heat`. Every wrong block shows its place and errors when pointed at.
+    """Return the map as an `svg` element of class `heat`. A wrong block has a tooltip with its place and errors.
 
-    The page's style sheet colours it. A map that stands alone brings the style sheet as `style`.
+    The page's style sheet colours the map. A map without a page contains the style sheet `style`.
     """
     width = max(LEFT + picture.width * BLOCK + BLOCK, LEFT + (len(_SCALE) + 1) * _SCALE_STEP)
     height = TOP + picture.height * BLOCK + _SCALE_HEIGHT
@@ -634,18 +689,18 @@ def _scale(picture: HeatPicture) -> str:
 
 
 def _text(name: str) -> str:
-    """Return `name` as text. XML has no place for control characters, escaped or not."""
-    return escape("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in name))
+    """Return `name` as XML text. XML cannot contain control characters, not even as references."""
+    return escape(escape_unprintable(name))
 
 
 SUFFIXES = (".svg", ".html")
 
 
 def write_picture(path: Path, maps: Sequence[tuple[str, HeatMap]]) -> None:
-    """Write named maps to `path`: a page of all as .html, the first alone as .svg.
+    """Write named maps to `path`: all of them on a page if it is .html, the first alone if it is .svg.
 
     Raises:
-        ValueError: another suffix.
+        ValueError: `path` has another suffix.
         OSError: the file cannot be written.
     """
     name, first = maps[0]
@@ -658,7 +713,7 @@ def write_picture(path: Path, maps: Sequence[tuple[str, HeatMap]]) -> None:
 
 
 def draw_picture(heat: HeatMap) -> HeatPicture:
-    """Return a heat map as it is drawn."""
+    """Return the picture of a heat map."""
     return HeatPicture(
         rows=heat.rows,
         columns=heat.columns,
@@ -676,7 +731,7 @@ def _shape(heat: HeatMap) -> str:
 
 def _page(maps: Sequence[tuple[str, HeatMap]], *, generated: datetime) -> str:
     parts = "\n".join(
-        f'<h2>{escape(printable(name))}</h2>\n<p class="soft">{_shape(heat)}</p>\n'
+        f'<h2>{escape(escape_unprintable(name))}</h2>\n<p class="soft">{_shape(heat)}</p>\n'
         f'<figure><div class="scroll">{heat_svg(name, draw_picture(heat))}</div></figure>'
         for name, heat in maps
     )

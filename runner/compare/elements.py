@@ -1,7 +1,7 @@
-"""The arrays in which element pairs are measured: runs of pairs, one block's results, and running totals.
+"""Defines the arrays for measuring element pairs: runs of pairs, the results of one block, and running totals.
 
-`loops` fills them in compiled code. This module does not import numba, which takes long, so that all that only reads
-the totals is quick to start.
+The compiled code of `loops` fills them. This module does not import numba, which takes long, so that modules which only
+read the totals start quickly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[Any]
 
 BLOCK = 1024
-"""A block has this many elements. It is small enough that a block's scratch arrays fit the first-level cache."""
+"""A block has this many elements, so that its scratch arrays fit into the first-level cache."""
 
 
 class Arithmetic(IntEnum):
@@ -33,7 +33,7 @@ class Arithmetic(IntEnum):
 
 
 ACTUAL_NAN, ACTUAL_INF, EXPECTED_NAN, EXPECTED_INF = 1, 2, 4, 8
-"""`BlockScratch.wild` holds these flags."""
+"""The flags of `BlockScratch.non_finite`."""
 
 
 class Pair(NamedTuple):
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The arguments of `torch.isclose`, with the arithmetic that its result depends on.
+    """The arguments of `torch.isclose`, and the arithmetic of the element type.
 
     With `signed_zeros`, -0.0 is not close to 0.0.
     """
@@ -59,17 +59,17 @@ class Rule(NamedTuple):
 
 
 class BlockScratch(NamedTuple):
-    """Scratch arrays of `BLOCK` entries. Where either side is NaN or Inf, values, errors and distance are 0."""
+    """Scratch arrays of `BLOCK` entries. If either side is NaN or Inf, values, errors and distance are 0."""
 
     actual: Array  # float64
     expected: Array  # float64
     error: Array  # float64, |actual - expected|
-    relative: Array  # float64, error / |expected|; Inf where only expected is 0
+    relative: Array  # float64, error / |expected|; Inf if only expected is 0
     distance: Array  # uint64, units in the last place; the exact difference of integers
     actual_single: Array  # float32, as torch converts
     expected_single: Array  # float32
-    over: Array  # uint8, 1 where the rule says no
-    wild: Array  # uint8, the flags above
+    over: Array  # uint8, 1 if the rule rejects the pair
+    non_finite: Array  # uint8, the flags above
 
 
 def new_block() -> BlockScratch:
@@ -90,7 +90,8 @@ def new_block() -> BlockScratch:
 class CellGrid(NamedTuple):
     """Maps an element of a row-major matrix to its cell in a grid.
 
-    Row r of the matrix lies in grid row `(r % modulus) // row_step`, column c in column `c // column_step`.
+    Row r of the matrix is in grid row `(r % modulus) // row_step`, column c in grid column `c // column_step`.
+    `columns` is the number of the matrix's columns.
     """
 
     columns: int
@@ -103,7 +104,7 @@ class Cells(NamedTuple):
     """The totals of each cell, all of shape (grid rows, grid columns)."""
 
     over: Array  # int64, elements that are not close
-    wild: Array  # int64, pairs with NaN or Inf on either side
+    non_finite: Array  # int64, pairs with NaN or Inf on either side
     worst: Array  # float64, largest finite error
     error_squared: Array  # float64, of finite pairs
     expected_squared: Array  # float64
@@ -122,7 +123,7 @@ def new_cells(rows: int, columns: int) -> Cells:
 
 
 THRESHOLDS = (1e-3, 3e-3, 5e-3, 1e-2, 3e-2, 5e-2)
-"""Pypto-lib's `error_distribution` has these error levels."""
+"""The error levels of pypto-lib's `error_distribution`."""
 
 PEAKS = ("error", "relative", "distance", "actual", "expected")
 SUMS = (
@@ -135,38 +136,39 @@ SUMS = (
     "expected_squared",
     "product",
 )
+COUNTS = ("over", "unequal", "finite", "without_reference")
+"""Pairs that are not close, unequal ones, finite ones, and finite unequal ones whose expected value is 0."""
 HISTOGRAMS = ("error", "relative", "distance", "expected")
 NON_FINITE_FLAGS = (ACTUAL_NAN, ACTUAL_INF, EXPECTED_NAN, EXPECTED_INF)
 
 BINS = 1 << 15
-"""A histogram has this many bins: one for each value of the upper 15 bits below a float64's sign. There are sixteen
-between neighbouring powers of two."""
+"""The number of bins of a histogram. There are sixteen between neighbouring powers of two."""
 
 HISTOGRAM_SHIFT = 48
-"""A float64's bits are shifted by this many places to get its bin. The sign and the upper 15 bits remain."""
+"""The bin of a non-negative float64 is its bits, shifted right by this many places. The upper 15 bits remain."""
 _INFINITE_BIN = 0x7FF0
-"""Infinity falls into this bin, because its exponent has all bits set. Higher bins hold NaN."""
+"""The bin of infinity, whose exponent has all bits set. Higher bins are for NaN."""
 
 
 class Moments(NamedTuple):
-    """The running totals of one thread. Positions are flat; -1 stands for none yet."""
+    """The running totals of one thread. Positions are flat. -1 means that there is none yet."""
 
     peaks: Array  # float64, one entry for each name in PEAKS
     peak_positions: Array  # int64
     distance: Array  # uint64, one entry: the largest, exactly
     sums: Array  # float64, one entry for each name in SUMS
-    lost: Array  # float64, what rounding took from each sum (Neumaier)
-    counts: Array  # int64: over, unequal, finite pairs, unequal where expected is 0
+    lost: Array  # float64, the rounding error of each sum (Neumaier)
+    counts: Array  # int64, one entry for each name in COUNTS
     beyond: Array  # int64, one entry for each threshold
-    wild_counts: Array  # int64, one entry for each flag in NON_FINITE_FLAGS
-    wild_positions: Array  # int64
+    non_finite_counts: Array  # int64, one entry for each flag in NON_FINITE_FLAGS
+    non_finite_positions: Array  # int64, of the first one
     histograms: Array  # int64, HISTOGRAMS by BINS
 
 
 class Scales(NamedTuple):
     """The powers of two by which values and errors are multiplied before they are squared.
 
-    With them no square of a float64 leaves its range. `sums` of squares and products stay scaled.
+    They keep squares in the range of float64. The sums of squares and products in `Moments` are scaled.
     """
 
     values: float
@@ -181,7 +183,7 @@ def new_moments() -> Moments:
         np.zeros(1, np.uint64),
         np.zeros(len(SUMS)),
         np.zeros(len(SUMS)),
-        np.zeros(4, np.int64),
+        np.zeros(len(COUNTS), np.int64),
         np.zeros(len(THRESHOLDS), np.int64),
         np.zeros(len(NON_FINITE_FLAGS), np.int64),
         np.full(len(NON_FINITE_FLAGS), -1, np.int64),
@@ -190,7 +192,7 @@ def new_moments() -> Moments:
 
 
 def bin_middle(index: int) -> float:
-    """Return the middle of a histogram bin, within 1/32 of every value in it. Bin 0, which holds zero, gives 0."""
+    """Return the middle of a histogram bin, which is within 1/32 of every value in it. That of bin 0 is 0."""
     if index == 0:
         return 0.0
     if index >= _INFINITE_BIN:

@@ -1,14 +1,14 @@
-"""What detectors look at, what they report, and how far a report is to be believed.
+"""Defines what detectors read, what they report, and how sure a report is.
 
-A detector looks at a `Scene`: the wrong part of a tensor, as a matrix small enough to hold. It reports
-`PatternMatch`es. A match's confidence is its posterior against a null model, times the share of the wrong elements that
-it explains. `confidence` judges what stands at the wrong elements, and `place_confidence` where they lie.
+A detector reads a `Scene`: the wrong part of a tensor, as a matrix small enough for the memory. It reports a
+`PatternMatch`. Its confidence is the posterior of the pattern against a null model, times the share of the wrong
+elements that the pattern explains. `confidence` judges the values of wrong elements, `place_confidence` their places.
 
 `NullModel` estimates how often wrong elements agree with an explanation by accident. It knows two accidents:
 
-- A wrong element may hold any value, each as often as the tensor holds it. Where values are few, agreement is cheap.
-- A wrong element may be off by any error, each as often as others are off by it. Where errors are a step or two of the
-  type, as rounding makes them, being near proves nothing.
+- A wrong element has any value, as often as the tensor has that value. If there are few values, agreement is likely.
+- A wrong element has any error, as often as others have that error. If errors are a step or two of the type, as from
+  rounding, values that are near prove nothing.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ from .elements import Array, new_block
 from .statistics import Tolerance, compile_tolerance, matrix_shape, read_pair, require_comparable
 
 NEAR_STEPS = 8
-"""Noise may have moved a value by this many steps of the type. Values this near prove little."""
+"""Noise may move a value by this many steps of the type. Values this near prove little."""
 
 _SAMPLE_SIZE = 1 << 13
-"""At most this many places of a tensor are looked at where a sample is enough. A share in it has a standard error of
-0.6 % at most."""
-_ACCIDENT_SEED = 2026
-"""The sample has this seed. A fixed one makes the same tensors give the same answer again."""
+"""A sample has at most this many elements. A share in it has a standard error of at most 0.6 %."""
+_SEED = 2026
+"""Samples and permutations have this seed, so that the same tensors always give the same answer."""
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
-    """The number of times that each value stands in a sample. `values` ascend; `counts` has one entry a value."""
+class ValueCounts:
+    """The number of times that each value is in a sample. `values` ascend. `counts` has one entry for each value."""
 
     values: Array
     counts: Array
 
     @classmethod
-    def from_sample(cls, sample: Array) -> Counts:
+    def from_sample(cls, sample: Array) -> ValueCounts:
         """Count the values of a flat sample."""
         values, counts = np.unique(sample, return_counts=True)
         return cls(values, counts)
@@ -58,87 +57,102 @@ class Counts:
         """Return the value that occurs most often."""
         return int(self.values[self.counts.argmax()])
 
-    def __call__(self, asked: Array) -> Array:
-        """Return how often each of `asked` stands in the sample."""
+    def count_of(self, values: Array) -> Array:
+        """Return how often each of `values` is in the sample."""
         if self.values.size == 0:
-            return np.zeros(asked.shape, np.int64)
-        slot = np.minimum(np.searchsorted(self.values, asked), self.values.size - 1)
-        return np.where(self.values[slot] == asked, self.counts[slot], 0)
+            return np.zeros(values.shape, np.int64)
+        slot = np.minimum(np.searchsorted(self.values, values), self.values.size - 1)
+        return np.where(self.values[slot] == values, self.counts[slot], 0)
+
+    def rate_of(self, values: Array) -> Array:
+        """Return the share of the sample that each of `values` has."""
+        return self.count_of(values) / max(self.total, 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NullModel:
-    """What accident makes of the wrong elements: the values and errors of a sample, counted.
+    """Estimates what wrong elements have by accident, from a sample of them.
 
-    `at` are the sampled places, as indices into the wrong elements. `found` and `wanted` are the stored patterns of
-    actual and expected there.
+    Attributes:
+        places: the sampled places, as indices into the wrong elements.
+        actual_bits, expected_bits: the stored patterns of actual and expected at these places.
+        expected_values: the values of expected, wherever they are.
+        wrong_values: the values of `actual_bits`.
+        errors: the differences of `actual_bits` from `expected_bits`, in steps of the type.
     """
 
     dtype: DType
-    at: Array
-    found: Array
-    wanted: Array
-    everywhere: Counts
-    wrong: Counts
-    errors: Counts
+    places: Array
+    actual_bits: Array
+    expected_bits: Array
+    expected_values: ValueCounts
+    wrong_values: ValueCounts
+    errors: ValueCounts
 
     @classmethod
-    def from_wrong(cls, dtype: DType, found: Array, wanted: Array, expected: Array) -> NullModel:
-        """Model wrong elements `found` where `wanted` was expected. `expected` is all of the tensor, flat."""
-        at = sample_places(found.size)
-        found, wanted = found[at], wanted[at]
+    def from_wrong_elements(
+        cls, dtype: DType, actual_bits: Array, expected_bits: Array, expected: Array
+    ) -> NullModel:
+        """Model wrong elements. `expected` is the whole expected tensor, flat, as stored patterns."""
+        places = sample_places(actual_bits.size)
+        actual_bits, expected_bits = actual_bits[places], expected_bits[places]
         return cls(
             dtype=dtype,
-            at=at,
-            found=found,
-            wanted=wanted,
-            everywhere=Counts.from_sample(expected[sample_places(expected.size)]),
-            wrong=Counts.from_sample(found),
-            errors=Counts.from_sample(ulp_difference(dtype, found, wanted)),
+            places=places,
+            actual_bits=actual_bits,
+            expected_bits=expected_bits,
+            expected_values=ValueCounts.from_sample(expected[sample_places(expected.size)]),
+            wrong_values=ValueCounts.from_sample(actual_bits),
+            errors=ValueCounts.from_sample(ulp_difference(dtype, actual_bits, expected_bits)),
         )
 
-    def chance(self, there: Array) -> float:
-        """Return how often the wrong elements hold `there` (stored patterns, one a wrong element) by accident."""
-        there = there[self.at]
-        agree = there == self.found
+    def chance(self, predicted: Array) -> float:
+        """Return how often wrong elements agree by accident with `predicted`, a stored pattern for each of them."""
+        predicted = predicted[self.places]
+        if predicted.size == 0:
+            return 1.0
+        agree = predicted == self.actual_bits
+        possible = predicted != self.expected_bits  # a wrong element does not have the expected value
+        # First accident: the element has any value.
         drawn = np.maximum(
-            self.everywhere(there) / max(self.everywhere.total, 1),
-            self._other_share(self.wrong, there, agree),
+            self.expected_values.rate_of(predicted), self._other_share(self.wrong_values, predicted, agree)
         )
-        kept = np.maximum(
-            self.everywhere(self.wanted) / max(self.everywhere.total, 1),
-            self._other_share(self.wrong, self.wanted, False),
-        )
-        possible = there != self.wanted  # an element that is wrong does not hold what was expected
         drawn = np.maximum(drawn, 2.0 ** (-8 * self.dtype.itemsize))
-        replaced = np.where(possible, np.minimum(drawn / np.maximum(1.0 - kept, 1e-9), 1.0), 0.0)
-        off = ulp_difference(self.dtype, there, self.wanted)
-        near = possible & (np.abs(off) <= NEAR_STEPS)
-        moved = np.where(near, self._other_share(self.errors, off, agree), 0.0)
-        return float(max(replaced.mean(), moved.mean())) if there.size else 1.0
+        right = np.maximum(
+            self.expected_values.rate_of(self.expected_bits),
+            self._other_share(self.wrong_values, self.expected_bits, False),
+        )
+        replaced = np.where(possible, np.minimum(drawn / np.maximum(1.0 - right, 1e-9), 1.0), 0.0)
+        # Second accident: the element has any error.
+        error = ulp_difference(self.dtype, predicted, self.expected_bits)
+        near = possible & (np.abs(error) <= NEAR_STEPS)
+        moved = np.where(near, self._other_share(self.errors, error, agree), 0.0)
+        return float(max(replaced.mean(), moved.mean()))
 
-    def _other_share(self, counts: Counts, asked: Array, agree: Array | bool) -> Array:
-        """Return the share of the other wrong elements that hold what is asked. An element does not count as its own
-        evidence.
+    def _other_share(self, counts: ValueCounts, values: Array, agree: Array | bool) -> Array:
+        """Return the share of the other wrong elements that have each of `values`.
+
+        An element that agrees is not evidence for itself, and is not counted.
         """
-        return (counts(asked) - agree) / max(self.found.size - 1, 1)
+        return (counts.count_of(values) - agree) / max(self.actual_bits.size - 1, 1)
 
     @property
     def collision_rate(self) -> float:
-        """Return how often two elements of the tensor hold one value."""
-        rates = self.everywhere.counts / max(self.everywhere.total, 1)
+        """Return how often two elements of expected have the same value."""
+        rates = self.expected_values.counts / max(self.expected_values.total, 1)
         return float(np.sum(rates * rates))
 
     @property
     def one_way_rate(self) -> float:
-        """Return how often noise of a few steps goes one way: half the time, and always from zero or an end of the
-        type.
+        """Return how often noise of a few steps goes in one given direction.
 
-        Where one value alone is expected, noise may always go one way. Steps down from a power of two, for instance,
-        are smaller than steps up.
+        It does so half the time, and always from zero or an end of the type. If only one value is expected, noise may
+        always go in one direction. For instance, steps down from a power of two are smaller than steps up.
         """
-        single = self.wanted == Counts.from_sample(self.wanted).most_frequent
-        patterns = self.wanted if self.dtype.is_floating else self.wanted.view(self.dtype.storage)
+        single = self.expected_bits == ValueCounts.from_sample(self.expected_bits).most_frequent
+        patterns = (
+            self.expected_bits if self.dtype.is_floating else self.expected_bits.view(self.dtype.storage)
+        )
         ends = patterns == 0
         if not self.dtype.is_floating:
             info = np.iinfo(self.dtype.storage)
@@ -146,38 +160,38 @@ class NullModel:
         return float(max(0.5 + 0.5 * ends.mean(), single.mean()))
 
     def fill_chance(self, fill: int) -> float:
-        """Return how often the wrong elements hold one value (a stored pattern) by accident."""
-        held, total = self.everywhere.counts, max(self.everywhere.total, 1)
-        rates = held / total
-        rate = float(self.everywhere(np.asarray([fill], self.found.dtype))[0]) / total
+        """Return how often wrong elements have the value `fill`, a stored pattern, by accident."""
+        rates = self.expected_values.counts / max(self.expected_values.total, 1)
+        rate = float(self.expected_values.rate_of(np.asarray([fill], self.actual_bits.dtype))[0])
         differing = float(np.sum(rates * (1.0 - rates)))
         chance = max(rate, rate * (1.0 - rate) / differing if differing > 0 else 0.0)
-        # Where wrong elements hold few values, each of them is as frequent as the next one.
-        others = self.wrong.counts[self.wrong.values != fill]
-        chance = max(chance, float(others.max(initial=0)) / self.found.size)
-        filled = np.full(self.wanted.shape, fill, self.wanted.dtype)
-        near = np.abs(ulp_difference(self.dtype, filled, self.wanted)) <= NEAR_STEPS
-        # Noise moves an element that is near to this value: as often as elements are near, and one way of two.
+        # If wrong elements have few values, each of them is as frequent as the next one.
+        others = self.wrong_values.counts[self.wrong_values.values != fill]
+        chance = max(chance, float(others.max(initial=0)) / self.actual_bits.size)
+        filled = np.full(self.expected_bits.shape, fill, self.expected_bits.dtype)
+        near = np.abs(ulp_difference(self.dtype, filled, self.expected_bits)) <= NEAR_STEPS
+        # Noise moves an element that is near this value as often as others are near it, and in one of two directions.
         return float(np.where(near, max(0.5, 1.0 - rate, chance), chance).mean())
 
 
 def sample_places(total: int) -> Array:
-    """Return places spread over `total`, or all of them where they are few.
+    """Return at most `_SAMPLE_SIZE` places, spread over `total`.
 
-    The distances between them vary, because a period in the data might match a fixed one.
+    The distances between them vary, because a fixed distance might match a period in the data.
     """
     if total <= _SAMPLE_SIZE:
         return np.arange(total)
-    inside = np.random.default_rng(_ACCIDENT_SEED).random(_SAMPLE_SIZE)
+    inside = np.random.default_rng(_SEED).random(_SAMPLE_SIZE)
     return ((np.arange(_SAMPLE_SIZE) + inside) * (total / _SAMPLE_SIZE)).astype(np.int64)
 
 
 def ulp_difference(dtype: DType, first: Array, second: Array) -> Array:
-    """Return how many numbers of the type lie between two stored patterns, up counted positive; int64, and wrapping."""
+    """Return how many steps of the type `first` is above `second`, both stored patterns. The int64 result may wrap."""
     return _ordinals(dtype, first) - _ordinals(dtype, second)
 
 
 def _ordinals(dtype: DType, patterns: Array) -> Array:
+    """Return integers in the order of the values, so that neighbouring numbers of the type differ by 1."""
     if not dtype.is_floating:
         return patterns.view(dtype.storage).astype(np.int64)
     top = np.uint64(1 << (8 * dtype.itemsize - 1))
@@ -218,15 +232,15 @@ class Pattern(Enum):
 
 
 PLACE_PATTERNS = frozenset({Pattern.TILE, Pattern.TAIL, Pattern.PERIODIC, Pattern.OUTLIER_CHANNEL})
-"""These patterns say where elements are wrong. Most others say what stands there instead."""
+"""These patterns say where elements are wrong. Most others say which values they have."""
 
 NON_FINITE_PATTERNS = frozenset({Pattern.NON_FINITE_SPREAD, Pattern.WILD_AT_VALUES})
-"""The patterns of those wrong elements that are NaN or Inf, whatever the other wrong elements are."""
+"""These patterns explain only the wrong elements that are NaN or Inf."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PatternMatch:
-    """A pattern that fits, with its evidence. `confidence` is between 0 and 1."""
+    """A pattern that fits, with its evidence. `confidence` is from 0 to 1."""
 
     pattern: Pattern
     confidence: float
@@ -234,32 +248,32 @@ class PatternMatch:
 
 
 PRIOR = 1e-3
-"""Any one explanation has these odds before the data is seen. There are some thirty explanations, and most faults are
-none of them."""
+"""Each explanation has these odds before the data is seen. There are some thirty, and most faults are none of them."""
 
-LEAST_CHANCE = 1e-4
-"""The chance of an accident is assumed to be at least this. Values may agree for reasons that no null model knows."""
+MIN_CHANCE = 1e-4
+"""The chance of an accident is at least this, because values may agree for reasons that no null model knows."""
 
-_LEAST_WHOLE_AGREEMENT = 0.95
-"""At least this share of all elements must agree, because a part that moved says nothing about the rest."""
-_LEAST_MOVED = 0.25
-"""At least this share of sampled wrong elements must hold values of expected, for a move to be looked for."""
-_MOST_LOG_ODDS = 700.0
+_MIN_WHOLE_AGREEMENT = 0.95
+"""A whole tensor has moved only if this share of all its elements agrees. A part that moved proves nothing."""
+_MIN_MOVED_SHARE = 0.25
+"""A move is looked for only if this share of sampled wrong elements have values of expected."""
+_MAX_LOG_ODDS = 700.0
 """Log odds are cut off at this many nats. Beyond it, odds leave float64."""
 
 
 def share(fits: Array) -> float:
-    """Return the share of true entries; 0 where there are none."""
+    """Return the share of true entries; 0 for an empty array."""
     return int(np.count_nonzero(fits)) / max(fits.size, 1)
 
 
 def confidence(*, hits: int, total: int, chance: float, cost: float = 0.0) -> float:
-    """Return the chance that a wrong element, picked at random, is wrong because of the explanation.
+    """Return the probability that the explanation is the cause of a wrong element, picked at random.
 
-    This is the posterior of the explanation, times the share it explains beyond `chance`. The share is the rate of
-    agreement by Laplace's rule, (hits + 1) / (total + 2), corrected for chance as in Cohen's kappa (1960). `chance` is
-    how often a wrong element agrees by accident. `cost` is the nats that it takes to name one of many explanations of a
-    kind.
+    `hits` of `total` wrong elements agree with the explanation. `chance` is how often one agrees by accident. `cost` is
+    the nats that it takes to name one of many explanations of a kind.
+
+    The result is the posterior of the explanation, times the share that it explains beyond `chance`. That share is the
+    rate by Laplace's rule, (hits + 1) / (total + 2), corrected for chance as in Cohen's kappa (1960).
 
     >>> round(confidence(hits=100, total=100, chance=0.01), 2)
     0.99
@@ -274,14 +288,14 @@ def confidence(*, hits: int, total: int, chance: float, cost: float = 0.0) -> fl
 
 
 def agreement_evidence(hits: int, total: int, chance: float) -> float:
-    """Return the nats by which `hits` of `total` speak for agreement at some rate above `chance` (Schwarz 1978).
+    """Return the evidence, in nats, that elements agree at a rate above `chance` if `hits` of `total` do.
 
-    They are total * KL(hits / total || chance) - log(total + 1) / 2, and negative below `chance`.
+    It is total * KL(hits / total || chance) - log(total + 1) / 2 (Schwarz 1978), and very negative below `chance`.
     """
-    chance = min(max(chance, LEAST_CHANCE), 1.0)
+    chance = min(max(chance, MIN_CHANCE), 1.0)
     rate = hits / total
     if rate <= chance:
-        return -_MOST_LOG_ODDS
+        return -_MAX_LOG_ODDS
     divergence = rate * math.log(rate / chance)
     if rate < 1.0:
         divergence += (1.0 - rate) * math.log((1.0 - rate) / (1.0 - chance))
@@ -291,38 +305,40 @@ def agreement_evidence(hits: int, total: int, chance: float) -> float:
 def posterior(evidence: float) -> float:
     """Return the probability of an explanation after `evidence` nats."""
     belief = evidence + math.log(PRIOR)
-    return 1.0 / (1.0 + math.exp(-min(max(belief, -_MOST_LOG_ODDS), _MOST_LOG_ODDS)))
+    return 1.0 / (1.0 + math.exp(-min(max(belief, -_MAX_LOG_ODDS), _MAX_LOG_ODDS)))
 
 
 def whole_move_confidence(*, agree: int, unmoved: int, total: int, cost: float) -> float:
-    """Return how sure it is that all of a tensor has moved, where values are few. Elements that are right count, too.
+    """Return the confidence that a whole tensor has moved. Elements that are right are evidence as well.
 
-    `agree` of `total` elements are as they would be if all had moved. Without a move, `unmoved` of them would be.
+    `agree` of `total` elements are as after the move. Without a move, `unmoved` of them would be.
     """
-    if agree < _LEAST_WHOLE_AGREEMENT * total:
+    if agree < _MIN_WHOLE_AGREEMENT * total:
         return 0.0
     return confidence(hits=agree, total=total, chance=unmoved / total, cost=cost)
 
 
 def log_ways(total: int, chosen: int) -> float:
-    """Return the logarithm of the number of ways to choose `chosen` of `total`."""
+    """Return the logarithm of the number of ways to choose `chosen` of `total`; Inf if there is none."""
     if not 0 <= chosen <= total:
         return math.inf
     return math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)
 
 
-def place_confidence(*, wrong: tuple[int, int], sizes: tuple[int, int], strewn: float, cost: float) -> float:
-    """Return the chance that a wrong element, picked at random, lies where it does because of an area.
+def place_confidence(
+    *, wrong: tuple[int, int], sizes: tuple[int, int], null_nats: float, cost: float
+) -> float:
+    """Return the probability that an area is the cause of a wrong element's place, picked at random.
 
-    `wrong` and `sizes` are pairs of counts: wrong elements, and all elements, within the area and in the whole.
-    `strewn` is the nats that a null model needs to say where the wrong elements are. With the area, `cost` nats name
-    the area, and further nats the places within it and outside of it. The evidence is what this saves.
+    `wrong` are the numbers of wrong elements in the area and in the whole. `sizes` are the numbers of all elements.
+    `null_nats` is what a null model needs to describe the places of the wrong elements. With the area, `cost` nats name
+    the area, and further ones describe the places in it and outside. The evidence is the difference.
     """
     (hits, total), (size, whole) = wrong, sizes
-    told = cost + log_ways(size, hits) + log_ways(whole - size, total - hits) + math.log(total + 1)
+    area_nats = cost + log_ways(size, hits) + log_ways(whole - size, total - hits) + math.log(total + 1)
     chance = size / whole
     explained = ((hits + 1) / (total + 2) - chance) / (1.0 - chance)
-    return min(max(explained, 0.0), 1.0) * posterior(strewn - told)
+    return min(max(explained, 0.0), 1.0) * posterior(null_nats - area_nats)
 
 
 _FRACTION_BITS = {DType.FLOAT64: 52, DType.FLOAT32: 23, DType.FLOAT16: 10, DType.BFLOAT16: 7}
@@ -330,7 +346,7 @@ _FRACTION_BITS = {DType.FLOAT64: 52, DType.FLOAT32: 23, DType.FLOAT16: 10, DType
 
 @dataclass(frozen=True, kw_only=True)
 class Extent:
-    """The smallest rectangle around all wrong elements of a tensor, in its rows and columns, and their number."""
+    """The smallest rectangle of rows and columns around all wrong elements of a tensor. `count` is their number."""
 
     top: int
     bottom: int
@@ -350,7 +366,7 @@ class Extent:
 
 
 def mask_extent(wrong: Array, *, top: int, left: int) -> Extent:
-    """Return the extent of the true entries, at least one, of a matrix whose first entry stands at `top`, `left`."""
+    """Return the extent of the true entries, at least one. The first entry is at row `top` and column `left`."""
     rows, columns = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
     return Extent(
         top=top + int(rows[0]),
@@ -362,26 +378,26 @@ def mask_extent(wrong: Array, *, top: int, left: int) -> Extent:
 
 
 def position_extent(places: Array, columns: int) -> Extent:
-    """Return the extent of flat positions, at least one and ascending, in a matrix of `columns` columns."""
-    across = places % columns
+    """Return the extent of ascending flat positions, at least one, in a matrix of `columns` columns."""
+    column_numbers = places % columns
     return Extent(
         top=int(places[0]) // columns,
         bottom=int(places[-1]) // columns + 1,
-        left=int(across.min()),
-        right=int(across.max()) + 1,
+        left=int(column_numbers.min()),
+        right=int(column_numbers.max()) + 1,
         count=int(places.size),
     )
 
 
 def null_place_nats(dtype: DType, expected_bits: Array, wrong: Array) -> float:
-    """Return the nats that say which elements are wrong, if only the size of the expected value matters.
+    """Return the nats that describe which elements are wrong, if only the size of the expected value matters.
 
-    Elements of one sign and binade are alike. Noise spares elements that are zero, masked, or too large to be moved by
-    it. The rates are the observed ones and cost nothing, so that places never seem more surprising than they are.
+    Elements of one sign and binade have the same probability, because noise does not change elements that are zero,
+    masked, or large. The observed rates are used and cost nothing, so that places never seem too surprising.
     """
-    kinds = _binades(dtype, expected_bits).ravel()
-    totals = np.bincount(kinds)
-    chosen = np.bincount(kinds[wrong.ravel()], minlength=totals.size)
+    binades = _binades(dtype, expected_bits).ravel()
+    totals = np.bincount(binades)
+    chosen = np.bincount(binades[wrong.ravel()], minlength=totals.size)
     return sum(
         log_ways(int(total), int(count))
         for total, count in zip(totals, chosen, strict=True)
@@ -390,6 +406,7 @@ def null_place_nats(dtype: DType, expected_bits: Array, wrong: Array) -> float:
 
 
 def _binades(dtype: DType, patterns: Array) -> Array:
+    """Return one number for each sign and exponent of the values."""
     if dtype.is_floating:
         return (patterns >> patterns.dtype.type(_FRACTION_BITS[dtype])).astype(np.int64)
     wide = patterns.view(dtype.storage).astype(np.float32)
@@ -397,31 +414,38 @@ def _binades(dtype: DType, patterns: Array) -> Array:
 
 
 MAX_ELEMENTS = 1 << 21
-"""At most this many elements of a matrix are looked at. Of a larger tensor it is a window of rows, from the first wrong
-one on."""
+"""A scene has at most this many elements. Of a larger tensor it is a window of rows, from the first wrong row on."""
 
 _ALIGNMENT = 128
-"""A window begins at a multiple of this many rows and columns, so that tiles and blocks stay whole in it."""
-_SEED = 2026
-"""The permutation has this seed. A fixed one makes the same tensors give the same answer again."""
+"""A window begins at a multiple of this many rows and columns, so that it does not cut tiles and blocks.
+
+A window of fewer rows begins at a multiple of a smaller power of two, so that it contains the first wrong row."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scene:
-    """Two matrices (leading dimensions flattened) of decoded values, and which of their elements are wrong.
+    """The wrong part of a tensor, as matrices: leading dimensions are flattened.
 
-    `shape` is the tensor's, or the matrix's where `windowed`. `first` is the flat position of the matrix's first
-    element in the tensor. That element stands in row `top` and column `left` of the tensor's `tensor_rows` and
-    `tensor_columns`. `others` are tensors of the same type and size that might have been left in the buffer. `operands`
-    are all tensors that it may have been computed from.
+    Attributes:
+        shape: the tensor's, or that of the matrices if they are a window.
+        origin: the flat position in the tensor of the matrices' first element.
+        top, left: the row and column of this element.
+        is_window: whether the matrices are only a part of the tensor.
+        tensor_rows, tensor_columns: the size of the whole tensor.
+        extent: the rectangle around all wrong elements of the tensor.
+        actual, expected: the decoded values.
+        actual_bits, expected_bits: the stored patterns.
+        wrong: which elements are wrong.
+        stale_candidates: tensors of the same type and size that the buffer may still have.
+        operands: all tensors that this one may have been computed from.
     """
 
     dtype: DType
     shape: tuple[int, ...]
-    first: int
+    origin: int
     top: int
     left: int
-    windowed: bool
+    is_window: bool
     tensor_rows: int
     tensor_columns: int
     extent: Extent
@@ -430,7 +454,7 @@ class Scene:
     actual_bits: Array
     expected_bits: Array
     wrong: Array
-    others: Sequence[TensorView]
+    stale_candidates: Sequence[TensorView]
     operands: Sequence[TensorView]
 
     @property
@@ -445,8 +469,8 @@ class Scene:
 
     @property
     def window_note(self) -> str:
-        """Return the words that say that only a part of the tensor was counted; empty where the matrix is all of it."""
-        if not self.windowed:
+        """Return a remark that only a part of the tensor was counted; empty if the scene is the whole tensor."""
+        if not self.is_window:
             return ""
         rows = f"rows {self.top}:{self.top + self.rows} of {self.tensor_rows}"
         columns = f"columns {self.left}:{self.left + self.columns} of {self.tensor_columns}"
@@ -479,64 +503,61 @@ class Scene:
 
     @cached_property
     def null_model(self) -> NullModel:
-        """Return the null model of values: how often the wrong elements agree with an explanation by accident."""
-        return NullModel.from_wrong(
+        """Return the null model of values."""
+        return NullModel.from_wrong_elements(
             self.dtype, self.wrong_actual_bits, self.wrong_expected_bits, self.expected_bits.ravel()
         )
 
     @cached_property
     def may_have_moved(self) -> bool:
-        """Return whether wrong elements hold values of expected often enough for them to be right values at wrong
-        places.
+        """Return whether enough wrong elements have values of expected, so that a move may explain them.
 
-        A match is reported if it explains half of the wrong elements. Of a sample, half as many are asked.
+        A match must explain half of the wrong elements. Of a sample, half of that is enough.
         """
         sample = self.wrong_actual_bits[sample_places(self.wrong_count)]
-        return share(np.isin(sample, self.expected_bits)) >= _LEAST_MOVED
+        return share(np.isin(sample, self.expected_bits)) >= _MIN_MOVED_SHARE
 
     @cached_property
     def place_nats(self) -> float:
-        """Return the nats that the null model of places needs, in which wrong elements lie anywhere among those of like
-        values.
-        """
+        """Return the nats that the null model of places needs. In it, elements of similar values are equally likely."""
         return null_place_nats(self.dtype, self.expected_bits, self.wrong)
 
     def bits_of(self, other: TensorView) -> Array:
-        """Return the elements of another tensor, as stored, at the places of the matrix."""
-        raw = raw_run(other, self.first, self.first + self.wrong.size)
+        """Return the stored patterns of another tensor at the places of the scene."""
+        raw = raw_run(other, self.origin, self.origin + self.wrong.size)
         return bits(self.dtype, raw).reshape(self.wrong.shape)
 
     def is_limit(self, value: float, beyond: Array) -> bool:
-        """Return whether `value` is a limit: the expected `beyond` lie past it, and all correct elements before it."""
-        right = self.expected[~self.wrong]
-        if right.size == 0 or beyond.size == 0:
+        """Return whether `value` separates the expected values `beyond` from those of all correct elements."""
+        correct = self.expected[~self.wrong]
+        if correct.size == 0 or beyond.size == 0:
             return False
-        above = bool(np.all(beyond > value)) and bool(np.all(right <= value))
-        below = bool(np.all(beyond < value)) and bool(np.all(right >= value))
+        above = bool(np.all(beyond > value)) and bool(np.all(correct <= value))
+        below = bool(np.all(beyond < value)) and bool(np.all(correct >= value))
         return above or below
 
     @cached_property
     def finite_wrong(self) -> tuple[Array, Array]:
-        """Return the actual and expected values, as float64, of wrong elements that are finite on both sides."""
+        """Return actual and expected of the wrong elements that are finite on both sides, as float64."""
         actual, expected = self.wrong_actual.astype(np.float64), self.wrong_expected.astype(np.float64)
-        fine = np.isfinite(actual) & np.isfinite(expected)
-        return actual[fine], expected[fine]
+        finite = np.isfinite(actual) & np.isfinite(expected)
+        return actual[finite], expected[finite]
 
 
-def fixed_permutation(values: Array) -> Array:
-    """Return the same values in a random but fixed order. Agreement that is left is coincidence."""
+def shuffle(values: Array) -> Array:
+    """Return the values in a random but fixed order. Agreement that remains is accidental."""
     return np.random.default_rng(_SEED).permutation(values)
 
 
 def build_scene(
     actual: TensorView, expected: TensorView, tolerance: Tolerance, others: Sequence[TensorView] = ()
 ) -> Scene | None:
-    """Return the scene of all elements that are not close; None where everything is.
+    """Return the scene of all elements over the tolerance; None if there are none.
 
-    `others` of another type or size may only be operands.
+    `others` are the tensors that may explain them. Those of another type or size may only be operands.
 
     Raises:
-        IncomparableError: type or shape differ.
+        IncomparableError: types or shapes differ.
     """
     require_comparable(actual, expected)
     position = _first_wrong(actual, expected, tolerance)
@@ -544,8 +565,9 @@ def build_scene(
         return None
     rows, columns = matrix_shape(actual.shape)
     height, width = _window(rows, columns)
-    windowed = (height, width) != (rows, columns)
-    top = min(position // columns // _ALIGNMENT, -(-(rows - height) // _ALIGNMENT)) * _ALIGNMENT
+    is_window = (height, width) != (rows, columns)
+    alignment = min(_ALIGNMENT, 1 << (height.bit_length() - 1))
+    top = min(position // columns // alignment, -(-(rows - height) // alignment)) * alignment
     height = min(height, rows - top)
     left = min(position % columns // _ALIGNMENT * _ALIGNMENT, columns - width)
     start = top * columns + left
@@ -557,30 +579,31 @@ def build_scene(
     a, e = raw_run(actual, start, stop), raw_run(expected, start, stop)
     dtype = actual.dtype
     wrong = matrix(_mark_wrong(actual, expected, tolerance, start, stop))
+    extent = mask_extent(wrong, top=top, left=left)
+    if is_window:
+        extent = _whole_extent(actual, expected, tolerance)
     return Scene(
         dtype=dtype,
-        shape=(height, width) if windowed else actual.shape,
-        first=start,
+        shape=(height, width) if is_window else actual.shape,
+        origin=start,
         top=top,
         left=left,
-        windowed=windowed,
+        is_window=is_window,
         tensor_rows=rows,
         tensor_columns=columns,
-        extent=mask_extent(wrong, top=top, left=left)
-        if not windowed
-        else _whole_extent(actual, expected, tolerance),
+        extent=extent,
         actual=matrix(decode(dtype, a)),
         expected=matrix(decode(dtype, e)),
         actual_bits=matrix(bits(dtype, a)),
         expected_bits=matrix(bits(dtype, e)),
         wrong=wrong,
-        others=[other for other in others if other.dtype is dtype and other.numel == actual.numel],
+        stale_candidates=[other for other in others if other.dtype is dtype and other.numel == actual.numel],
         operands=others,
     )
 
 
 def _window(rows: int, columns: int) -> tuple[int, int]:
-    """Return height and width of the part that is looked at: whole rows, or a part of one row."""
+    """Return height and width of a scene: whole rows, or a part of one row."""
     if columns > MAX_ELEMENTS:
         return 1, MAX_ELEMENTS
     return min(rows, max(MAX_ELEMENTS // max(columns, 1), 1)), columns
@@ -588,9 +611,9 @@ def _window(rows: int, columns: int) -> tuple[int, int]:
 
 def _first_wrong(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> int | None:
     for start, stop in spans(actual.numel):
-        found = np.flatnonzero(_mark_wrong(actual, expected, tolerance, start, stop))
-        if found.size:
-            return start + int(found[0])
+        positions = np.flatnonzero(_mark_wrong(actual, expected, tolerance, start, stop))
+        if positions.size:
+            return start + int(positions[0])
     return None
 
 
@@ -610,6 +633,7 @@ def _whole_extent(actual: TensorView, expected: TensorView, tolerance: Tolerance
 def _mark_wrong(
     actual: TensorView, expected: TensorView, tolerance: Tolerance, start: int, stop: int
 ) -> Array:
+    """Return which elements from `start` up to `stop` are over the tolerance."""
     from .loops import mark_over  # imports numba, which takes longer than most comparisons
 
     over = np.empty(stop - start, np.bool_)

@@ -1,11 +1,11 @@
 """Measures element pairs in compiled loops: values, errors, distances, and which pairs are not close.
 
-`measure_block` computes one block of pairs. Everything later (moments, rows, heat maps) reduces its result, so that
-this package has one definition of an element's error. `add_elements` sums many blocks in one pass: extremes, sums,
-counts and histograms. `add_to_cells` sums errors over the cells of a grid on a matrix.
+`measure_block` measures one block of pairs. All other loops reduce its result, so that there is one definition of an
+element's error. `add_elements` adds many blocks to extremes, sums, counts and histograms. `add_to_cells` adds errors to
+the cells of a grid on a matrix.
 
-`jit` compiles a loop once and keeps the machine code between runs. Import this module only where elements are read:
-numba takes longer to import than a small comparison takes.
+`jit` compiles a loop once and keeps the machine code between runs. Import this module only where elements are read,
+because the import of numba takes longer than a small comparison.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 import numba  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
+from ..cli_options import print_text
 from ..errors import UserError
 from ..workspace.home import user_home
 from . import elements
@@ -29,10 +30,12 @@ from .elements import (
     ACTUAL_INF,
     ACTUAL_NAN,
     BLOCK,
+    COUNTS,
     EXPECTED_INF,
     EXPECTED_NAN,
     HISTOGRAM_SHIFT,
     NON_FINITE_FLAGS,
+    PEAKS,
     SUMS,
     THRESHOLDS,
     Arithmetic,
@@ -48,68 +51,69 @@ from .elements import (
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-Number: TypeAlias = Any  # in compiled loops this is whatever scalar the arrays hold
+Number: TypeAlias = Any  # in compiled loops, the scalar type of the arrays
 
-# These are module constants, because compiled loops see an enum's members as objects.
+# Compiled loops cannot read the numbers of an enum's members.
 _BFLOAT16 = int(Arithmetic.BFLOAT16)
 _FLOAT16 = int(Arithmetic.FLOAT16)
 _FLOAT64 = int(Arithmetic.FLOAT64)
 _INTEGER = int(Arithmetic.INTEGER)
 
+# Nor can they look up a name, so each entry of an array has a constant.
+_OVER, _UNEQUAL, _FINITE, _WITHOUT_REFERENCE = range(len(COUNTS))
+_ERROR, _RELATIVE, _DISTANCE, _ACTUAL, _EXPECTED = range(len(PEAKS))
 
-def _own_folder() -> Path:
-    # numba looks only at the outermost function when it decides whether its cache is current. So the text of all loops,
-    # and of the constants in them, is hashed into the name of the folder.
+
+def _kernel_folder() -> Path:
+    # numba checks only the outermost function to decide whether its cache is current. So the folder's name contains a
+    # hash of all loops, and of the constants in them.
     text = Path(__file__).read_bytes() + Path(elements.__file__).read_bytes()
     return user_home().cache / f"kernels-{hashlib.sha256(text).hexdigest()[:16]}"
 
 
 @cache
 def _set_up_cache() -> bool:
-    """Point numba at a cache folder of ours, and return whether it can be written.
+    """Make numba use our cache folder, and return whether it is writable.
 
-    Somebody at a terminal is told where it holds no loops yet, because the first compilation takes many seconds.
+    If the folder has no loops yet, a line on a terminal says so, because the first compilation takes many seconds.
     """
     try:
-        kept = Path(os.environ.get("NUMBA_CACHE_DIR") or _own_folder())
+        folder = Path(os.environ.get("NUMBA_CACHE_DIR") or _kernel_folder())
     except UserError as error:
-        print(
-            f"note: {error}; until then every run compiles its kernels again (some seconds)", file=sys.stderr
-        )
+        print_text(f"note: {error}; until then every run compiles its kernels again (some seconds)", err=True)
         return False
-    if sys.stderr.isatty() and next(kept.rglob("*.nbi"), None) is None:
-        print("compiling what compares for this machine, once: this takes a while", file=sys.stderr)
+    if sys.stderr.isatty() and next(folder.rglob("*.nbi"), None) is None:
+        print_text("compiling what compares for this machine, once: this takes a while", err=True)
     if os.environ.get("NUMBA_CACHE_DIR"):
         return True
     try:
         user_home().make_cache()
-        kept.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=kept):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        print(
-            f"note: expected to keep compiled kernels in {kept}, found {error.strerror}: every run compiles them "
+        print_text(
+            f"note: expected to keep compiled kernels in {folder}, found {error.strerror}: every run compiles them "
             "again (some seconds); set PRECISION_BISECT_HOME to a folder that can be written",
-            file=sys.stderr,
+            err=True,
         )
         return False
-    cast(Any, numba).config.CACHE_DIR = str(kept)
+    cast(Any, numba).config.CACHE_DIR = str(folder)
     return True
 
 
 def jit(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Return `function` as machine code, compiled at the first call for each set of argument types.
+    """Return `function` as machine code, compiled at the first call with each set of argument types.
 
-    It runs without the interpreter's lock, so that threads share the work. Floating-point operations keep the order
-    they are written in.
+    It runs without the interpreter's lock, so that threads share the work. Floating-point operations keep their order.
     """
     return _compile(function, reorder_sums=False)
 
 
 def jit_reordering_sums(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Compile like `jit`, but let additions be taken in any order, so that they fill vector registers.
+    """Compile like `jit`, but allow additions in any order, so that they fill vector registers.
 
-    It is only for sums. The error of a sum of n terms stays under n units in the last place of the sum of magnitudes.
+    It is only for sums. The error of a sum of n terms is below n units in the last place of the sum of magnitudes.
     """
     return _compile(function, reorder_sums=True)
 
@@ -123,13 +127,13 @@ def _compile(function: Callable[Arguments, Result], *, reorder_sums: bool) -> Ca
 
 @jit
 def measure_block(pair: Pair, rule: Rule, start: int, count: int, block: BlockScratch) -> None:
-    """Fill the first `count` entries of `block` from element `start` of `pair` on."""
-    _values(pair, start, count, block)
+    """Fill the first `count` entries of `block` with the elements of `pair` from `start` on."""
+    _fill_values(pair, start, count, block)
     if rule.arithmetic == _INTEGER:
-        _integer_distances(pair, start, count, block)
+        _fill_integer_distances(pair, start, count, block)
     else:
-        _float_distances(pair, start, count, block)
-    _relative_errors(count, block)
+        _fill_float_distances(pair, start, count, block)
+    _fill_relative_errors(count, block)
     if rule.arithmetic == _FLOAT64:
         _mark_over_float64(pair, rule, start, count, block)
     elif rule.arithmetic == _BFLOAT16 or rule.arithmetic == _FLOAT16:
@@ -142,7 +146,7 @@ def measure_block(pair: Pair, rule: Rule, start: int, count: int, block: BlockSc
 
 @jit
 def mark_over(pair: Pair, rule: Rule, block: BlockScratch, over: Array) -> None:
-    """Set `over` (bool, one entry an element) where the rule rejects the pair."""
+    """Set the entries of `over` (bool) for the pairs that the rule rejects, and clear the others."""
     for start in range(0, over.size, BLOCK):
         count = min(BLOCK, over.size - start)
         measure_block(pair, rule, start, count, block)
@@ -151,7 +155,7 @@ def mark_over(pair: Pair, rule: Rule, block: BlockScratch, over: Array) -> None:
 
 
 @jit
-def _values(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
+def _fill_values(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
     for i in range(count):
         a = pair.actual[start + i]
         e = pair.expected[start + i]
@@ -161,15 +165,15 @@ def _values(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
         wide_e = np.float64(e)
         a_nan, e_nan = wide_a != wide_a, wide_e != wide_e
         a_inf, e_inf = abs(wide_a) == np.inf, abs(wide_e) == np.inf
-        wild = a_nan * ACTUAL_NAN + a_inf * ACTUAL_INF + e_nan * EXPECTED_NAN + e_inf * EXPECTED_INF
-        tame = wild == 0
-        block.wild[i] = wild
-        block.actual[i] = wide_a if tame else 0.0
-        block.expected[i] = wide_e if tame else 0.0
+        non_finite = a_nan * ACTUAL_NAN + a_inf * ACTUAL_INF + e_nan * EXPECTED_NAN + e_inf * EXPECTED_INF
+        is_finite = non_finite == 0
+        block.non_finite[i] = non_finite
+        block.actual[i] = wide_a if is_finite else 0.0
+        block.expected[i] = wide_e if is_finite else 0.0
 
 
 @jit
-def _integer_distances(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
+def _fill_integer_distances(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
     for i in range(count):
         a = pair.actual[start + i]
         e = pair.expected[start + i]
@@ -180,7 +184,7 @@ def _integer_distances(pair: Pair, start: int, count: int, block: BlockScratch) 
 
 
 @jit
-def _float_distances(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
+def _fill_float_distances(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
     width = np.uint64(8 * pair.actual_bits.itemsize - 1)
     magnitude = (np.uint64(1) << width) - np.uint64(1)
     for i in range(count):
@@ -188,14 +192,14 @@ def _float_distances(pair: Pair, start: int, count: int, block: BlockScratch) ->
         e = np.uint64(pair.expected_bits[start + i])
         size_a, size_e = a & magnitude, e & magnitude
         same_sign = (a >> width) == (e >> width)
-        apart = size_a - size_e if size_a >= size_e else size_e - size_a
-        distance = apart if same_sign else size_a + size_e
-        block.distance[i] = distance if block.wild[i] == 0 else np.uint64(0)
+        difference = size_a - size_e if size_a >= size_e else size_e - size_a
+        distance = difference if same_sign else size_a + size_e
+        block.distance[i] = distance if block.non_finite[i] == 0 else np.uint64(0)
         block.error[i] = abs(block.actual[i] - block.expected[i])
 
 
 @jit
-def _relative_errors(count: int, block: BlockScratch) -> None:
+def _fill_relative_errors(count: int, block: BlockScratch) -> None:
     for i in range(count):
         error = block.error[i]
         block.relative[i] = error / abs(block.expected[i]) if error > 0.0 else 0.0
@@ -204,7 +208,7 @@ def _relative_errors(count: int, block: BlockScratch) -> None:
 @jit
 def _mark_over_float32(pair: Pair, rule: Rule, start: int, count: int, block: BlockScratch) -> None:
     rtol, atol = np.float32(rule.rtol), np.float32(rule.atol)
-    # Unequal integers may be equal as float32. With no tolerance torch requires that they are equal as integers.
+    # Unequal integers may be equal as float32. Without a tolerance torch compares them as integers.
     tolerant = (rule.rtol > 0.0) | (rule.atol > 0.0)
     for i in range(count):
         a, e = block.actual_single[i], block.expected_single[i]
@@ -231,7 +235,7 @@ def _mark_over_float64(pair: Pair, rule: Rule, start: int, count: int, block: Bl
 @jit
 def _mark_over_half(pair: Pair, rule: Rule, start: int, count: int, block: BlockScratch) -> None:
     brain = rule.arithmetic == _BFLOAT16
-    # torch keeps the factor rtol in float32, but rounds the addend atol to the element type.
+    # torch keeps rtol in float32, but rounds atol to the element type.
     rtol, atol = np.float32(rule.rtol), np.float32(rule.atol)
     atol = nearest_bfloat16(atol) if brain else nearest_float16(atol)
     for i in range(count):
@@ -258,7 +262,7 @@ def _mark_over_signed_zeros(pair: Pair, start: int, count: int, block: BlockScra
 
 @jit
 def nearest_bfloat16(size: Number) -> Number:
-    """Round non-negative float32 `size` to bfloat16, ties to even, kept as float32; NaN stays."""
+    """Return the non-negative float32 `size`, or NaN, rounded to bfloat16, ties to even. The result is float32."""
     if not size < np.float32(np.inf):
         return size
     bits = np.float32(size).view(np.uint32)
@@ -268,11 +272,11 @@ def nearest_bfloat16(size: Number) -> Number:
 
 @jit
 def nearest_float16(size: Number) -> Number:
-    """Round non-negative float32 `size` to float16, ties to even, kept as float32; NaN stays."""
+    """Return the non-negative float32 `size`, or NaN, rounded to float16, ties to even. The result is float32."""
     if not size < np.float32(65520.0):
         return size + np.float32(np.inf)
     if size < np.float32(2.0**-14):
-        # Just above 0.5 float32 has the spacing of float16's subnormal numbers, 2**-24.
+        # From 0.5 on, float32 has the spacing of float16's subnormal numbers, 2**-24.
         return (size + np.float32(0.5)) - np.float32(0.5)
     bits = np.float32(size).view(np.uint32)
     bits += np.uint32(0x0FFF) + ((bits >> np.uint32(13)) & np.uint32(1))
@@ -283,7 +287,7 @@ def nearest_float16(size: Number) -> Number:
 def add_to_cells(
     pair: Pair, rule: Rule, origin: int, grid: CellGrid, block: BlockScratch, cells: Cells
 ) -> None:
-    """Add a run of elements, the first of which lies at flat position `origin` of the matrix."""
+    """Add a run of elements to `cells`. The first one is at flat position `origin` of the matrix."""
     total = pair.actual.size
     for start in range(0, total, BLOCK):
         count = min(BLOCK, total - start)
@@ -301,17 +305,17 @@ def add_to_cells(
 
 @jit
 def _add_segment(block: BlockScratch, begin: int, end: int, row: int, column: int, cells: Cells) -> None:
-    over = wild = 0
+    over = non_finite = 0
     worst = error_squared = expected_squared = 0.0
     for i in range(begin, end):
         over += block.over[i]
-        wild += block.wild[i] != 0
+        non_finite += block.non_finite[i] != 0
         error = block.error[i]
         worst = max(worst, error)
         error_squared += error * error
         expected_squared += block.expected[i] * block.expected[i]
     cells.over[row, column] += over
-    cells.wild[row, column] += wild
+    cells.non_finite[row, column] += non_finite
     cells.worst[row, column] = max(cells.worst[row, column], worst)
     cells.error_squared[row, column] += error_squared
     cells.expected_squared[row, column] += expected_squared
@@ -321,17 +325,17 @@ def _add_segment(block: BlockScratch, begin: int, end: int, row: int, column: in
 def add_elements(
     pair: Pair, rule: Rule, origin: int, scales: Scales, block: BlockScratch, moments: Moments
 ) -> None:
-    """Add a run of elements, the first of which lies at flat position `origin`."""
+    """Add a run of elements to `moments`. The first one is at flat position `origin`."""
     total = pair.actual.size
     for start in range(0, total, BLOCK):
         count = min(BLOCK, total - start)
         measure_block(pair, rule, start, count, block)
         _add_counts(count, block, origin + start, moments)
-        _add_peak(block.error, count, origin + start, moments, 0)
-        _add_peak(block.relative, count, origin + start, moments, 1)
+        _add_peak(block.error, count, origin + start, moments, _ERROR)
+        _add_peak(block.relative, count, origin + start, moments, _RELATIVE)
         _add_distance(block.distance, count, origin + start, moments)
-        _add_magnitude(block.actual, count, origin + start, moments, 3)
-        _add_magnitude(block.expected, count, origin + start, moments, 4)
+        _add_magnitude(block.actual, count, origin + start, moments, _ACTUAL)
+        _add_magnitude(block.expected, count, origin + start, moments, _EXPECTED)
         _add_sums(count, scales, block, moments)
         _add_beyond(count, block, moments.beyond)
         _add_histograms(count, block, moments.histograms)
@@ -339,28 +343,28 @@ def add_elements(
 
 @jit
 def _add_counts(count: int, block: BlockScratch, origin: int, moments: Moments) -> None:
-    over = unequal = tame = without_reference = 0
+    over = unequal = finite = without_reference = 0
     for i in range(count):
         over += block.over[i]
-        tame += block.wild[i] == 0
+        finite += block.non_finite[i] == 0
         unequal += block.distance[i] != 0
         without_reference += (block.error[i] > 0.0) & (block.expected[i] == 0.0)
-    if tame < count:
+    if finite < count:
         for i in range(count):
-            if block.wild[i]:
+            if block.non_finite[i]:
                 unequal += _non_finite_pair_differs(block, i)
-                _add_non_finite(block.wild[i], origin + i, moments)
-    moments.counts[0] += over
-    moments.counts[1] += unequal
-    moments.counts[2] += tame
-    moments.counts[3] += without_reference
+                _add_non_finite(block.non_finite[i], origin + i, moments)
+    moments.counts[_OVER] += over
+    moments.counts[_UNEQUAL] += unequal
+    moments.counts[_FINITE] += finite
+    moments.counts[_WITHOUT_REFERENCE] += without_reference
 
 
 @jit
 def _non_finite_pair_differs(block: BlockScratch, i: int) -> bool:
-    both_nan = (block.wild[i] & ACTUAL_NAN) and (block.wild[i] & EXPECTED_NAN)
-    # A finite float64 may turn into Inf as float32. So both flags must say that the infinities are true ones.
-    both_inf = (block.wild[i] & ACTUAL_INF) and (block.wild[i] & EXPECTED_INF)
+    both_nan = (block.non_finite[i] & ACTUAL_NAN) and (block.non_finite[i] & EXPECTED_NAN)
+    # A finite float64 may become Inf as float32. The flags say that both values are really infinite.
+    both_inf = (block.non_finite[i] & ACTUAL_INF) and (block.non_finite[i] & EXPECTED_INF)
     return not both_nan and not (both_inf and block.actual_single[i] == block.expected_single[i])
 
 
@@ -368,42 +372,42 @@ def _non_finite_pair_differs(block: BlockScratch, i: int) -> bool:
 def _add_non_finite(flags: int, position: int, moments: Moments) -> None:
     for k in range(len(NON_FINITE_FLAGS)):
         if flags & NON_FINITE_FLAGS[k]:
-            moments.wild_counts[k] += 1
-            if moments.wild_positions[k] < 0:
-                moments.wild_positions[k] = position
+            moments.non_finite_counts[k] += 1
+            if moments.non_finite_positions[k] < 0:
+                moments.non_finite_positions[k] = position
 
 
 @jit
-def _add_peak(values: Array, count: int, origin: int, moments: Moments, which: int) -> None:
-    """Keep the largest finite entry of non-negative `values` and where it came first."""
-    # Floats without a sign are ordered as their bit patterns are, and integer maxima fill vector registers.
+def _add_peak(values: Array, count: int, origin: int, moments: Moments, peak: int) -> None:
+    """Keep the largest finite entry of the non-negative `values`, and its first position."""
+    # Non-negative floats have the order of their bit patterns, and integer maxima fill vector registers.
     infinity = np.int64(0x7FF0000000000000)
     bits = values.view(np.int64)
     largest = np.int64(0)
     for i in range(count):
         largest = max(largest, bits[i] if bits[i] < infinity else np.int64(0))
-    peak = moments.peaks[which]
-    if peak < 0.0 or largest > np.float64(peak).view(np.int64):
+    before = moments.peaks[peak]
+    if before < 0.0 or largest > np.float64(before).view(np.int64):
         for i in range(count):
             if bits[i] == largest:
-                moments.peaks[which] = values[i]
-                moments.peak_positions[which] = origin + i
+                moments.peaks[peak] = values[i]
+                moments.peak_positions[peak] = origin + i
                 return
 
 
 @jit
-def _add_magnitude(values: Array, count: int, origin: int, moments: Moments, which: int) -> None:
+def _add_magnitude(values: Array, count: int, origin: int, moments: Moments, peak: int) -> None:
     largest = np.int64(0)
     bits = values.view(np.int64)
     unsigned = np.int64(0x7FFFFFFFFFFFFFFF)
     for i in range(count):
         largest = max(largest, bits[i] & unsigned)
-    peak = moments.peaks[which]
-    if peak < 0.0 or largest > np.float64(peak).view(np.int64):
+    before = moments.peaks[peak]
+    if before < 0.0 or largest > np.float64(before).view(np.int64):
         for i in range(count):
             if bits[i] & unsigned == largest:
-                moments.peaks[which] = abs(values[i])
-                moments.peak_positions[which] = origin + i
+                moments.peaks[peak] = abs(values[i])
+                moments.peak_positions[peak] = origin + i
                 return
 
 
@@ -412,12 +416,12 @@ def _add_distance(distance: Array, count: int, origin: int, moments: Moments) ->
     largest = np.uint64(0)
     for i in range(count):
         largest = max(largest, distance[i])
-    if moments.peaks[2] < 0.0 or largest > moments.distance[0]:
+    if moments.peaks[_DISTANCE] < 0.0 or largest > moments.distance[0]:
         moments.distance[0] = largest
-        moments.peaks[2] = largest
+        moments.peaks[_DISTANCE] = largest
         for i in range(count):
             if distance[i] == largest:
-                moments.peak_positions[2] = origin + i
+                moments.peak_positions[_DISTANCE] = origin + i
                 return
 
 
@@ -427,7 +431,7 @@ def _add_sums(count: int, scales: Scales, block: BlockScratch, moments: Moments)
     for k in range(len(SUMS)):
         total = moments.sums[k]
         raised = total + terms[k]
-        # Neumaier (1974): the digits that the smaller addend lost are the exact difference.
+        # Neumaier (1974): this is exactly what rounding took from the smaller addend.
         if abs(total) >= abs(terms[k]):
             moments.lost[k] += (total - raised) + terms[k]
         else:
@@ -471,13 +475,13 @@ def _add_beyond(count: int, block: BlockScratch, beyond: Array) -> None:
     for k in range(len(THRESHOLDS)):
         threshold = np.float32(THRESHOLDS[k])
         floor = np.float32(2.0**-14 / THRESHOLDS[k])
-        found = 0
+        hits = 0
         for i in range(count):
             a, e = block.actual_single[i], block.expected_single[i]
             error = abs(a - e)
             size = max(max(abs(a), abs(e)), floor) + np.float32(1e-9)
-            found += (block.wild[i] == 0) & (error >= threshold) & (error / size > threshold)
-        beyond[k] += found
+            hits += (block.non_finite[i] == 0) & (error >= threshold) & (error / size > threshold)
+        beyond[k] += hits
 
 
 @jit
@@ -485,7 +489,7 @@ def _add_histograms(count: int, block: BlockScratch, histograms: Array) -> None:
     error = block.error.view(np.int64)
     relative = block.relative.view(np.int64)
     for i in range(count):
-        if block.wild[i] == 0:
+        if block.non_finite[i] == 0:
             histograms[0, error[i] >> HISTOGRAM_SHIFT] += 1
             histograms[1, relative[i] >> HISTOGRAM_SHIFT] += 1
             histograms[2, np.float64(block.distance[i]).view(np.int64) >> HISTOGRAM_SHIFT] += 1

@@ -1,10 +1,9 @@
 """Detectors of wrong sums, and of NaN and Inf.
 
-- `detect_lower_precision` and `detect_other_order` find the right value, except for what was lost while adding up.
-- `detect_lost_tail` finds sums that end too early: a product of matrices, or a sum of rows, without its last terms.
-- `detect_spread` finds NaN or Inf that came from one place and filled a row, a column, a block, or all that follows.
-- `detect_non_finite_at_values` finds NaN or Inf exactly where the result, or an input, has values that few elements
-  have.
+- `detect_lower_precision` and `detect_other_order` find right values with errors from adding up.
+- `detect_lost_tail` finds sums without their last terms: of a matrix product, or of rows.
+- `detect_spread` finds NaN or Inf that spread from one place over a row, a column, a block, or all that follows.
+- `detect_non_finite_at_values` finds NaN or Inf exactly at extreme values of the result or of an input.
 """
 
 from __future__ import annotations
@@ -27,44 +26,43 @@ from .finding import (
     sample_places,
     share,
 )
-from .numeric_patterns import FLOAT_GRIDS, SPACING, Mode, grid_step, is_on_grid, round_to_grid
+from .numeric_patterns import FLOAT_GRIDS, SPACING, RoundingMode, grid_step, is_on_grid, round_to_grid
 from .statistics import matrix_shape
 
-_FEWEST = 8
+_MIN_WRONG = 8
 """A pattern of rounding needs this many wrong elements. Fewer may look like anything by chance."""
-_EVEN_ODDS = 0.5
-"""Another order is reported with this confidence at best, because any rounding may make such errors."""
-_MOST_STEPS = 64
-"""A long sum may be off by this many steps of the shorter type."""
-_MOST_UNITS = 8
-"""The order of a sum may change it by this many units in the last place."""
+_MAX_ORDER_CONFIDENCE = 0.5
+"""The confidence of another order is at most this, because any rounding may make such errors."""
+_MAX_STEPS = 64
+"""The error of a long sum may be this many steps of the shorter type."""
+_MAX_UNITS = 8
+"""Another order may change a sum by this many units in the last place."""
 
 
 def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
-    """Find wrong elements on the grid of a type, on which expected is not, a few of its steps away."""
+    """Find wrong elements that are numbers of another type, unlike the expected ones, and a few of its steps off."""
     actual, expected = scene.finite_wrong
-    if actual.size < _FEWEST:
+    if actual.size < _MIN_WRONG:
         return
-    at = sample_places(actual.size)
-    actual, expected = actual[at], expected[at]
+    sample = sample_places(actual.size)
+    actual, expected = actual[sample], expected[sample]
     for grid in FLOAT_GRIDS:
         if grid.name == scene.dtype.value:
             continue
-        lies, chance = is_on_grid(grid, actual), share(is_on_grid(grid, expected))
-        steps = np.abs(actual - expected) / grid_step(grid, np.maximum(np.abs(expected), _typical(expected)))
-        near = lies & (steps <= _MOST_STEPS)
-        if (
-            share(actual == round_to_grid(grid, expected, Mode.NEAREST_EVEN)) > 0.9
-            or share(steps[lies] > 1) < 0.05
-        ):
-            continue  # one rounding at the end explains it
+        on_grid, chance = is_on_grid(grid, actual), share(is_on_grid(grid, expected))
+        magnitude = np.maximum(np.abs(expected), _root_mean_square(expected))
+        steps = np.abs(actual - expected) / grid_step(grid, magnitude)
+        near = on_grid & (steps <= _MAX_STEPS)
+        are_rounded = actual == round_to_grid(grid, expected, RoundingMode.NEAREST_EVEN)
+        if share(are_rounded) > 0.9 or share(steps[on_grid] > 1) < 0.05:
+            continue  # a single rounding at the end explains the errors
         hits = int(np.count_nonzero(near))
-        total = min(scene.wrong_count, at.size)
-        sure = confidence(hits=hits, total=total, chance=chance, cost=math.log(len(FLOAT_GRIDS)))
-        if sure >= 0.5:
+        total = min(scene.wrong_count, sample.size)
+        match_confidence = confidence(hits=hits, total=total, chance=chance, cost=math.log(len(FLOAT_GRIDS)))
+        if match_confidence >= 0.5:
             yield PatternMatch(
                 pattern=Pattern.LOWER_PRECISION,
-                confidence=sure,
+                confidence=match_confidence,
                 evidence=f"{hits} of {total} wrong elements are {grid.name} numbers, "
                 f"up to {steps[near].max():.0f} of its steps off",
             )
@@ -72,32 +70,29 @@ def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
 
 
 def detect_other_order(scene: Scene) -> Iterator[PatternMatch]:
-    """Find errors of a few units in the last place of the usual magnitude, up as often as down.
-
-    Any rounding may make such errors, so this cause is reported with even odds at best.
-    """
+    """Find errors of a few units in the last place of the usual magnitude, up as often as down."""
     if not scene.dtype.is_floating:
         return  # sums of integers do not depend on their order
     actual, expected = scene.finite_wrong
-    if actual.size < _FEWEST:
+    if actual.size < _MIN_WRONG:
         return
     own = next(grid for grid in FLOAT_GRIDS if grid.name == scene.dtype.value)
-    magnitude = np.maximum(np.abs(expected), _typical(scene.expected.astype(np.float64)))
+    magnitude = np.maximum(np.abs(expected), _root_mean_square(scene.expected.astype(np.float64)))
     steps = np.abs(actual - expected) / grid_step(own, magnitude)
-    hits = int(np.count_nonzero(steps <= _MOST_UNITS))
+    hits = int(np.count_nonzero(steps <= _MAX_UNITS))
     up = share(actual > expected)
     balance = max(1.0 - 4.0 * abs(up - 0.5), 0.0)
-    sure = confidence(hits=hits, total=scene.wrong_count, chance=0.0) * balance
+    match_confidence = confidence(hits=hits, total=scene.wrong_count, chance=0.0) * balance
     yield PatternMatch(
         pattern=Pattern.OTHER_ORDER,
-        confidence=_EVEN_ODDS if sure >= _EVEN_ODDS else 0.0,
-        evidence=f"{hits} of {scene.wrong_count} wrong elements are within {_MOST_UNITS} units in the last place "
+        confidence=_MAX_ORDER_CONFIDENCE if match_confidence >= _MAX_ORDER_CONFIDENCE else 0.0,
+        evidence=f"{hits} of {scene.wrong_count} wrong elements are within {_MAX_UNITS} units in the last place "
         f"({own.name}, at the tensor's usual magnitude), {up:.0%} of them upwards",
     )
 
 
-def _typical(values: Array) -> float:
-    """Return the root mean square of the finite values."""
+def _root_mean_square(values: Array) -> float:
+    """Return the root mean square of the finite values; 0 if there are none."""
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         return 0.0
@@ -106,39 +101,39 @@ def _typical(values: Array) -> float:
 
 
 _SAMPLE_SIZE = 64
-"""At most this many wrong elements are summed anew. Each takes all terms of its sum."""
-_MOST_ELEMENTS = 1 << 24
-"""Operands with more elements are left out. They are held as float64, at 8 bytes an element."""
-_MOST_PAIRS = 32
-"""At most this many ways to get the sums from the operands are tried. Pairs grow with the square of the operands."""
-_LEAST_EXPLAINED = 0.9
-"""The operands must produce this share of the expected elements. Otherwise the sums are of something else."""
+"""At most this many wrong elements are summed again, because each needs all terms of its sum."""
+_MAX_ELEMENTS = 1 << 24
+"""Operands with more elements are left out. They take 8 bytes an element, as float64."""
+_MAX_PAIRS = 32
+"""At most this many ways to get the sums are tried. Their number grows with the square of the operands."""
+_MIN_EXPLAINED_SHARE = 0.9
+"""The operands must produce this share of the expected elements. Otherwise they are not what was summed."""
 
 Terms = Callable[[Array, Array], Array]
-"""Such a function returns the terms of the sums at some rows and columns, with shape (places, terms of one)."""
+"""Returns the terms of the sums at some rows and columns, with shape (places, terms of one sum)."""
 
 
 def detect_lost_tail(scene: Scene) -> Iterator[PatternMatch]:
-    """Find the expected sums without their last terms, where operands that produce these terms are known."""
-    at = np.flatnonzero(scene.wrong)
-    at = at[np.linspace(0, at.size - 1, min(at.size, _SAMPLE_SIZE)).astype(int)]
-    expected = scene.expected.ravel()[at].astype(np.float64)
-    actual = scene.actual.ravel()[at].astype(np.float64)
-    places = scene.first + at
+    """Find expected sums without their last terms, if the operands that produce these terms are known."""
+    sample = np.flatnonzero(scene.wrong)
+    sample = sample[np.linspace(0, sample.size - 1, min(sample.size, _SAMPLE_SIZE)).astype(int)]
+    expected = scene.expected.ravel()[sample].astype(np.float64)
+    actual = scene.actual.ravel()[sample].astype(np.float64)
+    places = scene.origin + sample
     rows, columns = places // scene.tensor_columns, places % scene.tensor_columns
-    for what, terms_at in itertools.islice(_sums(scene), _MOST_PAIRS):
-        terms = terms_at(rows, columns)
+    for description, compute_terms in itertools.islice(_sums(scene), _MAX_PAIRS):
+        terms = compute_terms(rows, columns)
         sums: Array = np.cumsum(terms, axis=1)
-        room = _allowed_error(scene, terms)
-        given: Array = sums[:, -1]
-        if share(np.abs(given - expected) <= room) < _LEAST_EXPLAINED:
+        error = _allowed_error(scene, terms)
+        whole: Array = sums[:, -1]
+        if share(np.abs(whole - expected) <= error) < _MIN_EXPLAINED_SHARE:
             continue
-        yield from _match_shorter_sums(scene, what, sums, (actual, expected), room)
+        yield from _match_shorter_sums(scene, description, sums, (actual, expected), error)
         return
 
 
 def _allowed_error(scene: Scene, terms: Array) -> Array:
-    """Return the rounding error that is allowed for each sum: some units in the last place of its terms' sizes."""
+    """Return the rounding error that is allowed for each sum."""
     if not scene.dtype.is_floating:
         return np.zeros(int(terms.shape[0]))
     sums: Array = terms.sum(axis=1)
@@ -147,19 +142,23 @@ def _allowed_error(scene: Scene, terms: Array) -> Array:
 
 
 def _match_shorter_sums(
-    scene: Scene, what: str, sums: Array, values: tuple[Array, Array], room: Array
+    scene: Scene, description: str, sums: Array, values: tuple[Array, Array], error: Array
 ) -> Iterator[PatternMatch]:
+    """Yield the length at which most sums end too early.
+
+    `sums` has the sum of the first k + 1 terms in column k. `values` are actual and expected.
+    """
     actual, expected = values
     count = int(sums.shape[1])
-    told = np.abs(actual - expected) > 2 * room
+    distinguishable = np.abs(actual - expected) > 2 * error
     shorter: Array = sums[:, :-1]
-    fits = (np.abs(actual[:, None] - shorter) <= room[:, None]) & told[:, None]
+    fits = (np.abs(actual[:, None] - shorter) <= error[:, None]) & distinguishable[:, None]
     if fits.shape[1] == 0 or not fits.any():
         return
     rates: Array = fits.mean(axis=0)
     kept = int(rates.argmax()) + 1
     hits = int(np.count_nonzero(fits[:, kept - 1]))
-    near = np.abs(np.arange(1, count) - kept) <= 1  # the sums next to the best one nearly fit, too
+    near = np.abs(np.arange(1, count) - kept) <= 1  # sums of nearly this length nearly fit
     yield PatternMatch(
         pattern=Pattern.LOST_REDUCTION_TAIL,
         confidence=confidence(
@@ -168,15 +167,15 @@ def _match_shorter_sums(
             chance=float(rates[~near].max(initial=0.0)),
             cost=math.log(count),
         ),
-        evidence=f"{hits} of {actual.size} wrong elements looked at are {what} without the last {count - kept} of "
-        f"{count} terms",
+        evidence=f"{hits} of {actual.size} wrong elements looked at are {description} without the last "
+        f"{count - kept} of {count} terms",
     )
 
 
 def _sums(scene: Scene) -> Iterator[tuple[str, Terms]]:
-    """Yield ways to get the expected elements from the operands: products of two matrices, sums of one's rows."""
+    """Yield ways to get the expected elements from operands: products of two matrices, and sums of rows."""
     rows, columns = scene.tensor_rows, scene.tensor_columns
-    small = [each for each in scene.operands if 0 < each.numel <= _MOST_ELEMENTS]
+    small = [each for each in scene.operands if 0 < each.numel <= _MAX_ELEMENTS]
     for left, right in itertools.permutations(small, 2):
         height, inner = matrix_shape(left.shape)
         if height != rows or inner < 2:
@@ -212,62 +211,71 @@ def _matrix(view: TensorView) -> Array:
     return run_values(view, 0, view.numel).astype(np.float64).reshape(matrix_shape(view.shape))
 
 
-_LEAST_FILLED = 0.9
-"""An area counts as filled from this share of NaN or Inf on. Some places may hold a finite value by chance."""
+_MIN_FILLED_SHARE = 0.9
+"""An area is filled if it has at least this share of NaN or Inf. Some elements may be finite by chance."""
 
 
 def detect_spread(scene: Scene) -> Iterator[PatternMatch]:
-    """Find elements that are not finite, though expected is, and that fill one simple area."""
+    """Find NaN or Inf that fill one simple area, and are finite in expected."""
     if not scene.dtype.is_floating:
         return
-    wild = ~np.isfinite(scene.actual) & np.isfinite(scene.expected)
-    count = int(np.count_nonzero(wild))
+    non_finite = ~np.isfinite(scene.actual) & np.isfinite(scene.expected)
+    count = int(np.count_nonzero(non_finite))
     if count == 0:
         return
-    row, column = (int(i) for i in np.argwhere(wild)[0])
+    row, column = (int(i) for i in np.argwhere(non_finite)[0])
     best: PatternMatch | None = None
-    for area, what, cost in _areas(scene, wild):
+    for area, description, cost in _areas(scene, non_finite):
         size = int(np.count_nonzero(area))
-        hits = int(np.count_nonzero(wild & area))
-        if size == wild.size or hits < _LEAST_FILLED * size:
+        hits = int(np.count_nonzero(non_finite & area))
+        if size == non_finite.size or hits < _MIN_FILLED_SHARE * size:
             continue
-        sure = place_confidence(
-            wrong=(hits, count), sizes=(size, wild.size), strewn=log_ways(wild.size, count), cost=cost
+        match_confidence = place_confidence(
+            wrong=(hits, count),
+            sizes=(size, non_finite.size),
+            null_nats=log_ways(non_finite.size, count),
+            cost=cost,
         )
-        if best is None or sure > best.confidence:
+        if best is None or match_confidence > best.confidence:
             first = f"the first is at row {scene.top + row}, column {scene.left + column}"
-            evidence = f"{hits} of {count} NaN or Inf fill {what}; {first}"
-            best = PatternMatch(pattern=Pattern.NON_FINITE_SPREAD, confidence=sure, evidence=evidence)
+            evidence = f"{hits} of {count} NaN or Inf fill {description}; {first}"
+            best = PatternMatch(
+                pattern=Pattern.NON_FINITE_SPREAD, confidence=match_confidence, evidence=evidence
+            )
     if best is not None:
         yield best
 
 
-def _areas(scene: Scene, wild: Array) -> Iterator[tuple[Array, str, float]]:
-    """Yield areas, what they are called, and the nats that it takes to name one."""
-    rows, columns = wild.mean(axis=1) >= _LEAST_FILLED, wild.mean(axis=0) >= _LEAST_FILLED
-    costs = [log_ways(line.size, int(np.count_nonzero(line))) for line in (rows, columns)]
-    for on_rows, on_columns in ((True, False), (False, True), (True, True)):
-        area = (rows[:, None] & on_rows) | (columns[None, :] & on_columns)
+def _areas(scene: Scene, non_finite: Array) -> Iterator[tuple[Array, str, float]]:
+    """Yield areas with a description, and the nats that it takes to name one."""
+    rows, columns = non_finite.mean(axis=1) >= _MIN_FILLED_SHARE, non_finite.mean(axis=0) >= _MIN_FILLED_SHARE
+    row_cost, column_cost = (log_ways(lines.size, int(np.count_nonzero(lines))) for lines in (rows, columns))
+    row_names = _line_names(rows, "row", scene.top)
+    column_names = _line_names(columns, "column", scene.left)
+    area_of_rows = np.broadcast_to(rows[:, None], non_finite.shape)
+    area_of_columns = np.broadcast_to(columns[None, :], non_finite.shape)
+    for area, names, cost in (
+        (area_of_rows, row_names, row_cost),
+        (area_of_columns, column_names, column_cost),
+        (area_of_rows | area_of_columns, row_names + column_names, row_cost + column_cost),
+    ):
         if area.any():
-            parts = (
-                _lines(rows, "row", scene.top) * on_rows + _lines(columns, "column", scene.left) * on_columns
-            )
-            yield area, " and ".join(parts), costs[0] * on_rows + costs[1] * on_columns
-    after = np.zeros(wild.size, bool)
-    first = int(np.flatnonzero(wild)[0])
+            yield area, " and ".join(names), cost
+    after = np.zeros(non_finite.size, bool)
+    first = int(np.flatnonzero(non_finite)[0])
     after[first:] = True
-    yield after.reshape(wild.shape), "everything from the first on", math.log(wild.size)
-    box = np.zeros(wild.shape, bool)
-    at_rows, at_columns = np.flatnonzero(wild.any(axis=1)), np.flatnonzero(wild.any(axis=0))
+    yield after.reshape(non_finite.shape), "everything from the first on", math.log(non_finite.size)
+    box = np.zeros(non_finite.shape, bool)
+    at_rows, at_columns = np.flatnonzero(non_finite.any(axis=1)), np.flatnonzero(non_finite.any(axis=0))
     box[at_rows[0] : at_rows[-1] + 1, at_columns[0] : at_columns[-1] + 1] = True
     corners = (
         f"rows {scene.top + at_rows[0]}:{scene.top + at_rows[-1] + 1}, "
         f"columns {scene.left + at_columns[0]}:{scene.left + at_columns[-1] + 1}"
     )
-    yield box, corners, log_ways(wild.shape[0] + 1, 2) + log_ways(wild.shape[1] + 1, 2)
+    yield box, corners, log_ways(non_finite.shape[0] + 1, 2) + log_ways(non_finite.shape[1] + 1, 2)
 
 
-def _lines(filled: Array, noun: str, origin: int) -> list[str]:
+def _line_names(filled: Array, noun: str, origin: int) -> list[str]:
     numbers = np.flatnonzero(filled) + origin
     if numbers.size == 0:
         return []
@@ -276,65 +284,65 @@ def _lines(filled: Array, noun: str, origin: int) -> list[str]:
     return [f"{numbers.size} {noun}s from {numbers[0]} to {numbers[-1]}"]
 
 
-_LEAST_EXTREME = 0.9
-"""This share of the elements with extreme values must be NaN or Inf, for these values to be the reason."""
+_MIN_EXTREME_SHARE = 0.9
+"""Extreme values are the cause only if this share of the elements that have them are NaN or Inf."""
 _EXTREME_KINDS = 5
-"""`_extremes` yields this many kinds of extremes. The confidence pays for having had the choice."""
+"""`_extremes` yields this many kinds of extremes. The confidence is reduced for the choice."""
 
 
 def detect_non_finite_at_values(scene: Scene) -> Iterator[PatternMatch]:
-    """Find elements that are not finite, though expected is, exactly where the expected value or an input is most
-    extreme.
-    """
+    """Find NaN or Inf exactly at the most extreme values of expected or of an input, and finite in expected."""
     if not scene.dtype.is_floating:
         return
-    tame = np.isfinite(scene.expected).ravel()
-    wild = ~np.isfinite(scene.actual).ravel() & tame
-    count = int(np.count_nonzero(wild))
-    if count == 0 or count == np.count_nonzero(tame):
+    finite = np.isfinite(scene.expected).ravel()
+    non_finite = ~np.isfinite(scene.actual).ravel() & finite
+    count, whole = int(np.count_nonzero(non_finite)), int(np.count_nonzero(finite))
+    if count in (0, whole):
         return
     best: PatternMatch | None = None
     sources = list(_sources(scene))
     for name, values in sources:
-        for area, what in _extremes(values, wild, tame):
-            size, hits = int(np.count_nonzero(area)), int(np.count_nonzero(area & wild))
-            if hits < _LEAST_EXTREME * size:
+        for area, description in _extremes(values, non_finite, finite):
+            size, hits = int(np.count_nonzero(area)), int(np.count_nonzero(area & non_finite))
+            if hits < _MIN_EXTREME_SHARE * size:
                 continue
-            whole = int(np.count_nonzero(tame))
-            sure = place_confidence(
+            match_confidence = place_confidence(
                 wrong=(hits, count),
                 sizes=(size, whole),
-                strewn=log_ways(whole, count),
+                null_nats=log_ways(whole, count),
                 cost=math.log(_EXTREME_KINDS * len(sources)) + math.log(abs(size - count) + 1),
             )
-            if best is None or sure > best.confidence:
+            if best is None or match_confidence > best.confidence:
                 evidence = (
-                    f"{hits} of {count} NaN or Inf stand where {name} is {what}, which {size} elements are"
+                    f"{hits} of {count} NaN or Inf stand where {name} is {description}, "
+                    f"which {size} elements are"
                 )
-                best = PatternMatch(pattern=Pattern.WILD_AT_VALUES, confidence=sure, evidence=evidence)
+                best = PatternMatch(
+                    pattern=Pattern.WILD_AT_VALUES, confidence=match_confidence, evidence=evidence
+                )
     if best is not None:
         yield best
 
 
 def _sources(scene: Scene) -> Iterator[tuple[str, Array]]:
-    """Yield values that may decide, flat and as float64: inputs with one element for each result, and expected."""
+    """Yield the inputs with one element for each element of the result, and expected, all flat and as float64."""
     for operand in scene.operands:
         if operand.numel == scene.tensor_rows * scene.tensor_columns:
-            values = run_values(operand, scene.first, scene.first + scene.wrong.size)
+            values = run_values(operand, scene.origin, scene.origin + scene.wrong.size)
             yield operand.name, values.astype(np.float64)
     yield "expected", scene.expected.ravel().astype(np.float64)
 
 
-def _extremes(values: Array, wild: Array, tame: Array) -> Iterator[tuple[Array, str]]:
-    """Yield areas of extreme values, bounded by the values at the NaN and Inf, and a description of each."""
-    at = values[wild]
-    if np.isnan(at).any():
+def _extremes(values: Array, non_finite: Array, finite: Array) -> Iterator[tuple[Array, str]]:
+    """Yield areas of extreme values with a description. Their bounds are the values at the `non_finite` places."""
+    wrong_values = values[non_finite]
+    if np.isnan(wrong_values).any():
         return
-    low, high = float(at.min()), float(at.max())
-    yield (values >= low) & tame, f"{low:.6g} or more"
-    yield (values <= high) & tame, f"{high:.6g} or less"
-    small, large = float(np.abs(at).min()), float(np.abs(at).max())
-    yield (np.abs(values) >= small) & tame, f"{small:.6g} or more in size"
-    yield (np.abs(values) <= large) & tame, f"{large:.6g} or less in size"
+    low, high = float(wrong_values.min()), float(wrong_values.max())
+    yield (values >= low) & finite, f"{low:.6g} or more"
+    yield (values <= high) & finite, f"{high:.6g} or less"
+    small, large = float(np.abs(wrong_values).min()), float(np.abs(wrong_values).max())
+    yield (np.abs(values) >= small) & finite, f"{small:.6g} or more in size"
+    yield (np.abs(values) <= large) & finite, f"{large:.6g} or less in size"
     if low == high:
-        yield (values == low) & tame, f"{low:.6g}"
+        yield (values == low) & finite, f"{low:.6g}"

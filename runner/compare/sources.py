@@ -1,14 +1,14 @@
-"""Lists what a path given to `diff-tensors` holds, by name: golden folders, argument dumps, build directories, files.
+"""Lists the tensors under a path given to `diff-tensors`: a file, golden data, argument dumps, or a build directory.
 
-A folder is read to the bottom. Each file below it is one of these:
+`open_sources` returns a `Source` for each path. It reads a folder to the bottom, and gives each file one of four roles:
 
-- a file of tensors, or a part of an argument dump: its tensors have names, by which they are compared;
-- a plain file, which is compared by its bytes;
-- refused: a link that leads out of the folder, or something unreadable. A reason says why it is not compared;
-- left out: what the user ignores, parts of a build, and metadata of a dump.
+- A file of tensors, or a part of an argument dump. Its tensors are compared by name.
+- A plain file. It is compared by its bytes.
+- Refused, with the reason: a link that leads out of the folder, or an unreadable file.
+- Left out, with the reason: a file that the user ignores, a part of a build, or metadata of a dump.
 
-Names are listed in the order in which a run makes them: data first, then task by task, inputs before outputs. For an
-argument dump, `DumpContext` knows the names of its kernels and the order in which its tasks were executed.
+Names are listed in the order in which a run makes their values: data first, then task by task, inputs before outputs.
+`DumpContext` reads the kernels' names and the order of the tasks of an argument dump.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from pathlib import Path, PurePath
 
 from ...store.vocabulary import plural
 from ..build_output.args_dump import ArgRecord, ArgsDump, ArgumentKind, DumpStage
-from ..build_output.directory import KERNEL_CONFIG_FILE, KernelConfig, NameMap
+from ..build_output.directory import KERNEL_CONFIG_FILE, KernelConfig, read_name_map
 from ..build_output.files import BuildOutputError, Folder, MalformedFileError, MissingFileError, Refusal, Tree
 from ..build_output.task_graph import TaskGraph
 from ..build_output.tensor_files import SUFFIXES, FileContents, Scalar, load_tensors
+from ..errors import nearest_path
 from ..tensor import StoredTensor, TensorLayout, TensorView
 
 TASK_GRAPH_FILE, NAME_MAP, RECORDINGS = "deps.json", "name_map*.json", "dfx_outputs"
@@ -34,26 +35,26 @@ TASK_GRAPH_FILE, NAME_MAP, RECORDINGS = "deps.json", "name_map*.json", "dfx_outp
 
 @dataclass(frozen=True, kw_only=True)
 class DumpContext:
-    """Kernel names by function id and task positions, read from the files around an argument dump."""
+    """Kernel names by function id, and positions by task id, from the files around an argument dump."""
 
     names: Mapping[int, str]
     positions: Mapping[int, int]
     read_errors: tuple[str, ...]
 
     @classmethod
-    def read_around(cls, dump: Path) -> DumpContext:
-        """Read the parent of the dump's folder. If it is `dfx_outputs`, also read the build directory above it."""
+    def read(cls, dump: Path) -> DumpContext:
+        """Read the parent of a dump's folder. If it is `dfx_outputs`, also read the build directory above it."""
         names: dict[int, str] = {}
         positions: dict[int, int] = {}
         read_errors: list[str] = []
-        around = dump.parent
-        for folder in (around.parent, around) if around.name == RECORDINGS else (around,):
+        parent = dump.parent
+        for folder in (parent.parent, parent) if parent.name == RECORDINGS else (parent,):
             try:
                 if (folder / KERNEL_CONFIG_FILE).is_file():
                     kernels = KernelConfig.open(folder).kernels
                     names |= {number: kernel.name for number, kernel in kernels.items()}
                 for file in sorted(folder.glob(NAME_MAP)):
-                    names |= NameMap.open(file).names
+                    names |= read_name_map(file)
                 if (folder / TASK_GRAPH_FILE).is_file():
                     graph = TaskGraph.open(folder / TASK_GRAPH_FILE)
                     positions = {task: place for place, task in enumerate(graph.topological_order)}
@@ -62,13 +63,14 @@ class DumpContext:
         return cls(names=names, positions=positions, read_errors=tuple(read_errors))
 
     def kernels_of(self, record: ArgRecord) -> str:
-        """Return the names of the kernels of a record's task; empty where none is known."""
+        """Return the names of the kernels that a record's task ran, joined by `+`; empty if none is known."""
         return "+".join(self.names[number] for number in record.kernels if number in self.names)
 
     def sort_key(self, record: ArgRecord) -> tuple[int, int, bool, int, int]:
-        """Return a key that sorts records as they are executed. Threads append them to the file in any order.
+        """Return a key that sorts records in the order of their execution. In the file they are in any order.
 
-        Tasks follow the graph's order. Tasks that it does not list follow their ids. Inputs come before outputs.
+        Tasks come in the graph's order. Tasks that are not in the graph come last, by their ids. Inputs come before
+        outputs.
         """
         place = self.positions.get(record.task_id, len(self.positions))
         after = record.stage is DumpStage.AFTER_COMPLETION
@@ -92,19 +94,23 @@ _BUILD_PARTS = frozenset(
         "__pycache__",
     )
 )
-"""A compiler and a runtime put these files and folders beside `kernel_config.py`."""
-_MAX_CACHED_BYTES, _FILE_OVERHEAD_BYTES = 2**28, 2**14
-"""The cache holds at most the first number of bytes. The second is counted as the overhead of each file that is read
-whole."""
+"""A compiler and a runtime write these files and folders next to `kernel_config.py`."""
+_MAX_CACHED_BYTES = 2**28
+"""The cache of files holds at most this many bytes."""
+_FILE_OVERHEAD_BYTES = 2**14
+"""Each file that is read whole counts for this many bytes more than it has."""
 _MAX_MAPPED_FILES = 32
 """At most this many files stay mapped or open. An operation has at most 32 tensors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A tensor that can be opened. `is_input` says that it was given to the case, not computed by it.
+    """A tensor that is read when it is needed.
 
-    `load_layout` returns its dtype, shape and strides without loading the elements.
+    Attributes:
+        load_layout: returns its type, shape and strides without loading the elements.
+        open: returns the tensor. Both functions raise `BuildOutputError` if it cannot be read.
+        is_input: whether it is an input of the case, and not computed by it.
     """
 
     load_layout: Callable[[], TensorLayout]
@@ -116,18 +122,19 @@ class Entry:
 class Source:
     """Everything under one path.
 
-    Names are the same for the same thing in two sources: `in/x`, `out/y`, or task, argument and stage of a dump.
+    Things that belong together have the same name in two sources: `in/x`, `out/y`, or task, argument and stage.
 
     Attributes:
-        flawed: by name, why a recorded tensor must not be compared.
-        platform: the target a build was made for, where it says so.
-        incomplete: a description of lost records whose names are unknown; empty if none.
-        kernels: the kernels of a dump's records, as far as a name map or a kernel list tells.
-        read_errors: the errors met while reading name maps, kernel lists and task graphs.
-        renamed: the source's own names of tensors that were given another source's names.
-        files: the file of a folder that holds each name.
-        plain: the files of a folder that are compared by their bytes.
-        refused, left_out: the other files of a folder, and why they are not compared.
+        tensors, scalars: by name.
+        flawed: the recorded tensors that must not be compared, by name, with the reason.
+        platform: the target that a build was made for, if it says so.
+        incomplete: a description of lost records, whose names are unknown; empty if there are none.
+        kernels: the names of the kernels of a dump's records, as far as known, by the records' names.
+        read_errors: the errors of name maps, kernel lists and task graphs.
+        renamed: the own names of tensors that were renamed as in another source, by their new names.
+        files: the files of a folder, by the names of what they hold.
+        plain_files: the files of a folder that are compared by their bytes.
+        refused, left_out: the other files of a folder, with the reasons.
     """
 
     path: Path
@@ -140,7 +147,7 @@ class Source:
     read_errors: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    plain: tuple[str, ...] = ()
+    plain_files: tuple[str, ...] = ()
     refused: Mapping[str, Refusal] = field(default_factory=dict[str, Refusal])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -151,15 +158,15 @@ class Source:
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """Return the place of each tensor in `tensor_names`."""
+        """Return the index of each name in `tensor_names`."""
         return {name: place for place, name in enumerate(self.tensor_names)}
 
     def names(self) -> KeysView[str]:
-        """Return all names, whatever they stand for."""
-        return self._kinds.keys()
+        """Return the names of all tensors, scalars and flawed tensors."""
+        return self._values.keys()
 
     @cached_property
-    def _kinds(self) -> dict[str, object]:
+    def _values(self) -> dict[str, object]:
         return {**self.tensors, **self.scalars, **self.flawed}
 
     def is_refused(self, path: str) -> bool:
@@ -170,42 +177,52 @@ class Source:
 def open_sources(paths: Sequence[Path], ignored: Sequence[str] = ()) -> list[Source]:
     """List what is at each path. Tensors of folders are read when they are opened.
 
-    `ignored` are globs of paths below the folders, in which * matches / too.
+    `ignored` are globs of paths below the folders. In them, * also matches /.
 
     Raises:
-        BuildOutputError: at one of them nothing can be read as tensors.
+        BuildOutputError: one of the paths has no tensors.
     """
+    for path in paths:
+        if not path.exists():
+            near = nearest_path(path)
+            raise MissingFileError(
+                path=path,
+                expected="a file or folder of tensors",
+                found="nothing",
+                remedy="check the path" if near is None else f"did you mean {near}?",
+            )
     listings = [None if path.is_file() else _Listing.open(path, ignored) for path in paths]
-    several = any(listing is not None and len(listing.top_level_dumps) > 1 for listing in listings)
+    # Names of records must correspond in all sources, so one folder with several dumps decides for all.
+    has_several_dumps = any(listing is not None and len(listing.top_level_dumps) > 1 for listing in listings)
     return [
-        _file_source(path) if listing is None else listing.source(several_dumps=several)
+        _file_source(path) if listing is None else listing.source(several_dumps=has_several_dumps)
         for path, listing in zip(paths, listings, strict=True)
     ]
 
 
 def _file_source(path: Path) -> Source:
-    # The user typed the path itself, which may be a link. A tensor file cannot refer to other files.
+    # The user named this file, which may be a link to anywhere. A tensor file cannot refer to other files.
     real = path.resolve()
     files = _FileCache(Folder.open(real.parent, expected="a folder"))
     contents = files.contents(real.name, mapped=True)
     tensors: dict[str, Entry] = {}
     for key, tensor in contents.tensors.items():
-        geometry = tensor.geometry()  # the user's own file is refused whole if a tensor in it is unsound
+        layout = tensor.geometry()  # read now: the whole file is refused if one of its tensors is unsound
         tensors[key or path.stem] = Entry(
-            load_layout=partial(_identity, geometry),
+            load_layout=partial(_identity, layout),
             open=cache(partial(files.open, real.name, key)),
             is_input=False,
         )
     return Source(path=path, tensors=tensors, scalars=contents.scalars, flawed={})
 
 
-def _identity(geometry: TensorLayout) -> TensorLayout:
-    return geometry
+def _identity(layout: TensorLayout) -> TensorLayout:
+    return layout
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Listing:
-    """The files below a folder. `dumps` are the folders that, by their file names, hold an argument dump."""
+    """The files below a folder. `dumps` are the folders of argument dumps, recognized by their file names."""
 
     path: Path
     folder: Folder
@@ -222,66 +239,68 @@ class _Listing:
 
     @property
     def top_level_dumps(self) -> list[str]:
-        """Return the dumps that lie where a runtime leaves them: the folder itself, one in it, or one of the
-        recordings."""
+        """Return the dumps at the usual places: the folder itself, a folder in it, or one in its `dfx_outputs`."""
         return [dump for dump in self.dumps if not dump or str(PurePath(dump).parent) in (".", RECORDINGS)]
 
     def source(self, *, several_dumps: bool) -> Source:
         """Return everything in the folder. With `several_dumps`, names of records begin with the dump's folder.
 
         Raises:
-            BuildOutputError: it holds no tensor; or it is a dump itself, and unsound.
+            BuildOutputError: the folder has no tensor, or is itself an unsound dump.
         """
         refused = dict(self.tree.refused)
-        dumps, read = self._read_dumps(refused, several_dumps=several_dumps)
-        data = self._read_data(refused, read)
+        dumps, dump_files = self._read_dumps(refused, several_dumps=several_dumps)
+        data = self._read_data(refused, dump_files)
         source = _merge_sources(self.path, [data, *dumps])
         self._refuse_empty_halves(source, refused)
         if not (source.names() or refused):
             raise self._no_tensors_error()
-        rest = [
-            file for file in self.tree.files if file not in read and PurePath(file).suffix not in SUFFIXES
+        without_tensors = [
+            file
+            for file in self.tree.files
+            if file not in dump_files and PurePath(file).suffix not in SUFFIXES
         ]
-        of_build = dict.fromkeys(self._parts_of_builds(rest), "part of the build")
-        platform, unread = self._platform()
+        build_parts = dict.fromkeys(filter(self._is_build_part, without_tensors), "part of the build")
+        platform, platform_errors = self._platform()
         return replace(
             source,
             platform=platform,
-            read_errors=tuple(dict.fromkeys((*source.read_errors, *unread))),
-            plain=tuple(file for file in rest if file not in of_build),
+            read_errors=tuple(dict.fromkeys((*source.read_errors, *platform_errors))),
+            plain_files=tuple(file for file in without_tensors if file not in build_parts),
             refused=refused,
-            left_out={**self.tree.left_out, **of_build},
+            left_out={**self.tree.left_out, **build_parts},
         )
 
-    def _read_data(self, refused: dict[str, Refusal], read: set[str]) -> Source:
-        """Read all files of tensors. Those that cannot be read are added to `refused`."""
-        opened = _FileCache(self.folder)
+    def _read_data(self, refused: dict[str, Refusal], dump_files: set[str]) -> Source:
+        """Read all files of tensors except `dump_files`. Unreadable ones are added to `refused`."""
+        cache_of_files = _FileCache(self.folder)
         tensors: dict[str, Entry] = {}
         scalars: dict[str, Scalar] = {}
         files: dict[str, str] = {}
         for file in self.tree.files:
             path = PurePath(file)
-            if path.suffix not in SUFFIXES or file in read:
+            if path.suffix not in SUFFIXES or file in dump_files:
                 continue
             try:
-                contents = opened.contents(file, mapped=True)
+                contents = cache_of_files.contents(file, mapped=True)
             except BuildOutputError as error:
                 refused[file] = _refusal(error, self.folder.locate(file))
                 continue
             if not (contents.tensors or contents.scalars):
                 refused[file] = Refusal(found="a file without tensors")
             names = {key: _name(file, key) for key in (*contents.tensors, *contents.scalars)}
-            if (name := next((name for name in names.values() if name in files), None)) is not None:
+            duplicate = next((name for name in names.values() if name in files), None)
+            if duplicate is not None:
                 refused[file] = Refusal(
-                    found=f"{name!r}, which is also what {files[name]} holds",
+                    found=f"{duplicate!r}, which is also what {files[duplicate]} holds",
                     remedy="rename one of the files",
                 )
                 continue
             files |= dict.fromkeys(names.values(), file)
             for key in contents.tensors:
                 tensors[names[key]] = Entry(
-                    load_layout=cache(partial(opened.geometry, file, key)),
-                    open=partial(opened.open, file, key),
+                    load_layout=cache(partial(cache_of_files.layout, file, key)),
+                    open=partial(cache_of_files.open, file, key),
                     is_input=path.parent.name == "in",
                 )
             scalars |= {names[key]: value for key, value in contents.scalars.items()}
@@ -290,28 +309,34 @@ class _Listing:
     def _read_dumps(
         self, refused: dict[str, Refusal], *, several_dumps: bool
     ) -> tuple[list[Source], set[str]]:
-        """Return the records of all dumps, and the files that they were read from."""
+        """Return the records of all dumps, and the files that belong to these dumps.
+
+        The manifests of unsound dumps are added to `refused`, unless the folder itself is the dump. Then the error is
+        raised.
+        """
         sources: list[Source] = []
-        read: set[str] = set()
+        dump_files: set[str] = set()
         unprefixed = () if several_dumps else self.top_level_dumps
         files = frozenset(self.tree.files)
         for place in self.dumps:
             manifest = _manifest(self.folder, place, files)
-            read.add(manifest)
+            dump_files.add(manifest)
             try:
                 dump = self._open_dump(place)
             except BuildOutputError as error:
                 if not place:
                     raise
                 refused[manifest] = _refusal(error, self.folder.locate(place))
-                # The manifest cannot be read, so any of these files may hold its payloads.
-                read |= {file for file in files if file.endswith(".bin") and file.rpartition("/")[0] == place}
+                # The manifest is unreadable and cannot name its payload file, so every .bin beside it counts.
+                dump_files |= {
+                    file for file in files if file.endswith(".bin") and file.rpartition("/")[0] == place
+                }
                 continue
             if dump.bin_file is not None:
-                read.add(str(PurePath(place, dump.bin_file)))
+                dump_files.add(str(PurePath(place, dump.bin_file)))
             source = _dump_source(self.path / place, dump, "" if place in unprefixed else f"{place} ")
             sources.append(replace(source, files=dict.fromkeys(source.names(), manifest)))
-        return sources, read
+        return sources, dump_files
 
     def _open_dump(self, place: str) -> ArgsDump:
         dump = ArgsDump.open(self.folder.locate(place))
@@ -325,34 +350,32 @@ class _Listing:
         return dump
 
     def _refuse_empty_halves(self, source: Source, refused: dict[str, Refusal]) -> None:
-        """Add an `in` or `out` folder without tensors to `refused` if its counterpart holds some."""
-        held = {
+        """Add an `in` or `out` folder without tensors to `refused` if its counterpart has some."""
+        filled = {
             str(folder) for file in (*source.files.values(), *refused) for folder in PurePath(file).parents
         }
         for empty, other in (("in", "out"), ("out", "in"), ("data/in", "data/out"), ("data/out", "data/in")):
-            if other in held and empty not in held and empty in self.tree.folders:
+            if other in filled and empty not in filled and empty in self.tree.folders:
                 refused[empty] = Refusal(
                     found="a folder without tensors", remedy="run the case with --save-data"
                 )
 
-    def _parts_of_builds(self, files: Sequence[str]) -> list[str]:
-        """Return the files that are parts of a build or metadata of a dump."""
-        builds = {
-            str(PurePath(file).parent)
-            for file in self.tree.files
-            if PurePath(file).name == KERNEL_CONFIG_FILE
-        }
-        beside_dumps = {str(PurePath(dump).parent) for dump in self.dumps}
-        return [
-            file
-            for file, path in zip(files, map(PurePath, files), strict=True)
-            if _is_recording(path)
-            or (str(path.parent) in beside_dumps and (path.name == TASK_GRAPH_FILE or path.match(NAME_MAP)))
-            or any(
-                str(build) in builds and path.relative_to(build).parts[0] in _BUILD_PARTS
-                for build in path.parents
-            )
-        ]
+    def _is_build_part(self, file: str) -> bool:
+        """Return whether a file is a part of a build or metadata of a dump."""
+        path = PurePath(file)
+        is_metadata = path.name == TASK_GRAPH_FILE or path.match(NAME_MAP)
+        if is_metadata and any(path.parent == PurePath(dump).parent for dump in self.dumps):
+            return True
+        return _is_recording(path) or any(
+            str(folder) in self._builds and path.relative_to(folder).parts[0] in _BUILD_PARTS
+            for folder in path.parents
+        )
+
+    @cached_property
+    def _builds(self) -> frozenset[str]:
+        """Return the folders with a `kernel_config.py`."""
+        paths = map(PurePath, self.tree.files)
+        return frozenset(str(path.parent) for path in paths if path.name == KERNEL_CONFIG_FILE)
 
     def _no_tensors_error(self) -> MissingFileError:
         if KERNEL_CONFIG_FILE in self.tree.files:
@@ -371,7 +394,7 @@ class _Listing:
         )
 
     def _platform(self) -> tuple[str | None, tuple[str, ...]]:
-        """Return the target of a build directory, and why it cannot be read."""
+        """Return the target of a build directory, None if unknown, and the errors of its kernel list."""
         if KERNEL_CONFIG_FILE not in self.tree.files:
             return None, ()
         try:
@@ -383,38 +406,38 @@ class _Listing:
 
 @dataclass
 class _FileCache:
-    """Caches a folder's most recently used tensor files, memory-mapped or read whole."""
+    """Keeps the most recently used tensor files of a folder, memory-mapped or read whole."""
 
     folder: Folder
-    kept: OrderedDict[str, FileContents] = field(default_factory=OrderedDict[str, FileContents])
+    entries: OrderedDict[str, FileContents] = field(default_factory=OrderedDict[str, FileContents])
     cost: int = 0
 
-    def geometry(self, file: str, key: str) -> TensorLayout:
-        """Return the layout of the tensor `key` of a file. Raises the errors of `open`."""
-        found = self._stored_tensor(file, key, mapped=True).geometry()
+    def layout(self, file: str, key: str) -> TensorLayout:
+        """Return the layout of the tensor `key` of a file. Raises `BuildOutputError` if it cannot be read."""
+        layout = self._stored_tensor(file, key, mapped=True).geometry()
         # Copy the layout: the reader's object may keep the whole file in memory.
-        return TensorLayout(dtype=found.dtype, shape=found.shape, strides=found.strides)
+        return TensorLayout(dtype=layout.dtype, shape=layout.shape, strides=layout.strides)
 
     def open(self, file: str, key: str) -> TensorView:
-        """Return the tensor `key` of a file; `BuildOutputError` where it cannot be read, or is no longer there."""
+        """Return the tensor `key` of a file. Raises `BuildOutputError` if it cannot be read."""
         return self._stored_tensor(file, key, mapped=False).open()
 
     def contents(self, file: str, *, mapped: bool) -> FileContents:
-        """Return what a file holds. Raises `BuildOutputError` where it cannot be read."""
-        contents = self.kept.get(file)
+        """Return the tensors and scalars of a file. Raises `BuildOutputError` if it cannot be read."""
+        contents = self.entries.get(file)
         if contents is not None and (mapped or not contents.mapped):
-            self.kept.move_to_end(file)
+            self.entries.move_to_end(file)
             return contents
         if contents is not None:
             self._drop(file)
-        self.kept[file] = contents = load_tensors(self.folder, file, mapped=mapped)
+        self.entries[file] = contents = load_tensors(self.folder, file, mapped=mapped)
         self.cost += _cost(contents)
-        while len(self.kept) > 1 and self.cost > _MAX_CACHED_BYTES:
-            self._drop(next(iter(self.kept)))
+        while len(self.entries) > 1 and self.cost > _MAX_CACHED_BYTES:
+            self._drop(next(iter(self.entries)))
         return contents
 
     def _drop(self, file: str) -> None:
-        self.cost -= _cost(self.kept.pop(file))
+        self.cost -= _cost(self.entries.pop(file))
 
     def _stored_tensor(self, file: str, key: str, *, mapped: bool) -> StoredTensor:
         contents = self.contents(file, mapped=mapped)
@@ -428,37 +451,40 @@ class _FileCache:
 
 
 def _cost(contents: FileContents) -> int:
-    """Return the share of `_MAX_CACHED_BYTES` that a file takes."""
+    """Return the part of `_MAX_CACHED_BYTES` that a file takes."""
     if contents.mapped or contents.is_open:
         return _MAX_CACHED_BYTES // _MAX_MAPPED_FILES
     return contents.held + _FILE_OVERHEAD_BYTES
 
 
 def _ignore_reason(globs: Sequence[str], path: str) -> str:
-    """Return why the file or folder `path` is left out; empty where no glob matches."""
+    """Return the option that leaves out the file or folder `path`; empty if no glob matches."""
     return next((f"--ignore {glob}" for glob in globs if fnmatchcase(path, glob)), "")
 
 
 def _manifest(folder: Folder, place: str, files: frozenset[str]) -> str:
-    """Return the manifest that makes the folder `place` a dump; empty where there is none."""
-    dated = PurePath(place).name or folder.root.name
-    for name in (*_MANIFESTS, f"{dated}.json"):
+    """Return the path of the manifest of the dump in the folder `place`; empty if it is no dump."""
+    folder_name = PurePath(place).name or folder.root.name
+    for name in (*_MANIFESTS, f"{folder_name}.json"):
         path = str(PurePath(place, name))
-        is_dump = name in _MANIFESTS or dated.startswith("tensor_dump_")
-        if path in files and (is_dump or str(PurePath(place, f"{dated}.bin")) in files):
+        # A manifest of the folder's name counts in a `tensor_dump_*`, or beside a .bin of that name.
+        is_dump = name in _MANIFESTS or folder_name.startswith("tensor_dump_")
+        if path in files and (is_dump or str(PurePath(place, f"{folder_name}.bin")) in files):
             return path
     return ""
 
 
 def _is_recording(path: PurePath) -> bool:
-    """Return whether a runtime wrote the file beside an argument dump, not into one."""
-    around = path.parts[:-1]
-    return RECORDINGS in around and not any(part.startswith(("args_dump", "tensor_dump")) for part in around)
+    """Return whether the file is in `dfx_outputs`, but in no argument dump."""
+    folders = path.parts[:-1]
+    is_in_dump = any(part.startswith(("args_dump", "tensor_dump")) for part in folders)
+    return RECORDINGS in folders and not is_in_dump
 
 
 def _name(file: str, key: str) -> str:
-    """Return the name of a tensor, or of a value, in a file of a folder: `x` for `x.pt`, but not `x.npy` for
-    `x.npy.pt`.
+    """Return the name of the value `key` in a file. The only tensor of `x.pt` is named `x`.
+
+    The tensor of `x.npy.pt` keeps its whole name, because `x.npy` may exist as well.
     """
     if key:
         return f"{file} {key}"
@@ -467,10 +493,7 @@ def _name(file: str, key: str) -> str:
 
 
 def _refusal(error: BuildOutputError, path: Path) -> Refusal:
-    """Return why the file `path` cannot be read. The message omits the path, which stands before it.
-
-    For a dump, `path` is its folder.
-    """
+    """Return why the file, or the folder of a dump, at `path` cannot be read. The message omits the path."""
     if isinstance(error, MalformedFileError) and error.path == path:
         return Refusal(found=error.found, remedy=error.remedy)
     name = "" if error.path == path else f"{error.path.name}: "
@@ -496,35 +519,37 @@ def _dump_source(path: Path, dump: ArgsDump, prefix: str) -> Source:
     scalars: dict[str, Scalar] = {}
     flawed: dict[str, str] = {}
     kernels: dict[str, str] = {}
-    surroundings = DumpContext.read_around(dump.folder.root)
+    context = DumpContext.read(dump.folder.root)
     records = [dump.record(index) for index in range(len(dump))]
-    for record in sorted(records, key=surroundings.sort_key):
+    for record in sorted(records, key=context.sort_key):
         name = _unused_name(prefix + record.name, tensors, scalars, flawed)
-        if called := surroundings.kernels_of(record):
-            kernels[name] = called
+        if kernel_names := context.kernels_of(record):
+            kernels[name] = kernel_names
         if record.kind is ArgumentKind.SCALAR:
             scalars[name] = record.value
         elif record.flaw is not None:
             flawed[name] = record.flaw.value
         else:
             tensors[name] = Entry(
-                load_layout=partial(dump.geometry, record), open=partial(dump.numbers, record), is_input=False
+                load_layout=partial(dump.comparable_layout, record),
+                open=partial(dump.comparable_tensor, record),
+                is_input=False,
             )
-    dropped = dump.header.dropped_records
-    lost = [f"{plural(dropped, 'record')} {'was' if dropped == 1 else 'were'} dropped"] if dropped else []
+    dropped = dump.dropped_records
+    losses = [f"{plural(dropped, 'record')} {'was' if dropped == 1 else 'were'} dropped"] if dropped else []
     return Source(
         path=path,
         tensors=tensors,
         scalars=scalars,
         flawed=flawed,
-        incomplete="; ".join((*lost, *dump.inconsistencies)),
+        incomplete="; ".join((*losses, *dump.inconsistencies)),
         kernels=kernels,
-        read_errors=surroundings.read_errors,
+        read_errors=context.read_errors,
     )
 
 
 def _unused_name(name: str, *taken: Mapping[str, object]) -> str:
-    """Return `name`, numbered where a task was recorded more than once."""
+    """Return `name`, with a number if it is taken: a task may be recorded more than once."""
     number, unused = 1, name
     while any(unused in names for names in taken):
         number += 1
@@ -532,10 +557,10 @@ def _unused_name(name: str, *taken: Mapping[str, object]) -> str:
     return unused
 
 
-def are_single(*sources: Source) -> bool:
-    """Return whether each source is one tensor. Such tensors belong together whatever their names.
+def are_single_tensors(*sources: Source) -> bool:
+    """Return whether each source is one tensor. They are compared with each other whatever their names.
 
-    Two folders are excepted: the tensor's file must have the same name in both.
+    If all of them are in folders, their files must have the same name.
     """
     if not all(len(source.names()) == len(source.tensors) == 1 for source in sources):
         return False
@@ -544,10 +569,10 @@ def are_single(*sources: Source) -> bool:
 
 
 def are_unrelated(one: Source, other: Source) -> bool:
-    """Return whether nothing in one belongs to anything in the other, so that there is nothing to compare."""
+    """Return whether two sources have nothing in common, so that there is nothing to compare."""
     return not (
         one.names() & other.names()
-        or are_single(one, other)
+        or are_single_tensors(one, other)
         or one.refused.keys() & other.refused.keys()
         or any(map(one.is_refused, other.files.values()))
         or any(map(other.is_refused, one.files.values()))
@@ -555,30 +580,30 @@ def are_unrelated(one: Source, other: Source) -> bool:
 
 
 def copy_names(source: Source, other: Source) -> Source:
-    """Rename the tensors of `source` as in `other`, if they have no names in common.
+    """Return `source` with its tensors named as in `other`, if the two have no names in common.
 
-    For instance, `out/y` of golden data becomes `y` of a state dict. Each source must have only one tensor with the
-    same part after the last `/`.
+    Tensors belong together if the part of their names after the last `/` is the same. For instance, `out/y` of golden
+    data becomes `y` of a state dict.
     """
     if not are_unrelated(source, other):
         return source
-    ours, theirs = _names_by_last_part(source), _names_by_last_part(other)
-    renamed = {theirs[part]: name for part, name in ours.items() if part in theirs}
-    names = {name: theirs_name for theirs_name, name in renamed.items()}
-    tensors = {names.get(name, name): entry for name, entry in source.tensors.items()}
-    files = {names.get(name, name): file for name, file in source.files.items()}
+    old_names, new_names = _names_by_last_part(source), _names_by_last_part(other)
+    renamed = {new_names[part]: old for part, old in old_names.items() if part in new_names}
+    new_by_old = {old: new for new, old in renamed.items()}
+    tensors = {new_by_old.get(name, name): entry for name, entry in source.tensors.items()}
+    files = {new_by_old.get(name, name): file for name, file in source.files.items()}
     return replace(source, tensors=tensors, files=files, renamed=renamed)
 
 
 def _names_by_last_part(source: Source) -> dict[str, str]:
-    """Return the tensors by the part of their names after the last `/`, where only one has it."""
+    """Return the tensors' names by their part after the last `/`. Parts that several names have are left out."""
     parts = {name: name.rpartition("/")[2] for name in source.tensors}
-    often = Counter(parts.values())
-    return {part: name for name, part in parts.items() if often[part] == 1}
+    counts = Counter(parts.values())
+    return {part: name for name, part in parts.items() if counts[part] == 1}
 
 
-def same_scalar(first: Scalar, second: Scalar) -> bool:
-    """Return whether two scalars are the same. NaN equals NaN."""
+def are_equal_scalars(first: Scalar, second: Scalar) -> bool:
+    """Return whether two scalars are equal. NaN equals NaN of the same bits."""
     if isinstance(first, float) and isinstance(second, float):
         return struct.pack("<d", first) == struct.pack("<d", second) or first == second
     return first == second

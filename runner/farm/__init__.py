@@ -1,5 +1,5 @@
-"""Runs on other machines, through dask or ray. Machines share no folder.
+"""Runs on other machines, through dask or ray. The machines share no folder.
 
-`farm` chooses the machine, and `host` does the work there. `dask` and `ray` run the tasks. Data is sent to a machine
-only once.
+`farm` gives runs to machines as tasks, and `host` makes a run there. `dask` and `ray` carry the tasks. Data is sent to
+a machine only once.
 """

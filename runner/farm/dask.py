@@ -1,8 +1,8 @@
-"""The engine for dask.distributed, which chooses workers by their resources and repeats the tasks that it loses.
+"""The engine for dask.distributed: `DaskEngine`.
 
-All data between driver and hosts passes through the scheduler, to which both connect. The security is the one that dask
-is configured with. A task's future is published under its key until its result is stored. So the task outlives a driver
-that dies, and the next driver finds it.
+Driver and hosts connect to the scheduler of dask, through which all data passes, with the security settings of dask. A
+task's future is published under the task's key until its result is stored. So the task outlives a driver that dies, and
+the next driver finds it.
 """
 
 import asyncio
@@ -25,27 +25,30 @@ from .farm import EngineEvent, LostWorkerError, MissingContents, TaskActivity, T
 from .host import HostMachine, HostProbeResult, ProbeParcel, attempt
 
 _TOPIC = "precision-bisect"
+"""Workers report the events of their tasks under this topic."""
 _RECONNECT_TIMEOUT = 300.0
-"""A scheduler that is gone may come back within this many seconds. A restart of its machine takes less."""
+"""The driver tries this many seconds to reach a scheduler that is gone. A restart of its machine takes less."""
 
 _RECONNECT_INTERVAL = 2.0
-"""The driver tries to reach the scheduler once in this many seconds."""
+"""The driver tries once in this many seconds to reach a scheduler that is gone."""
 
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
 
 
 class DaskEngine:
-    """An `Engine` whose scheduler has an address, such as `tls://scheduler:8786`."""
+    """An `Engine` of a dask scheduler, by the scheduler's address, such as `tls://scheduler:8786`."""
 
-    def __init__(self, address: str, tell: Callable[[EngineEvent], None]) -> None:
+    def __init__(self, address: str, on_event: Callable[[EngineEvent], None]) -> None:
         """Connect to the scheduler. Raises `UserError`."""
         self._address = address
-        self._tell = tell
+        self._on_event = on_event
         self._futures: dict[str, Any] = {}
-        self._only: dict[str, set[str]] = {}
-        """The only workers that may make a task, by key."""
+        """The futures of wanted tasks, by key."""
+        self._allowed: dict[str, set[str]] = {}
+        """The workers that may run a task, by key; a task that any worker may run has no entry."""
         self._checked: set[str] = set()
+        """The resources that at least one worker has."""
         self._closing = threading.Event()
         self._client = self._connect()
 
@@ -69,7 +72,7 @@ class DaskEngine:
         resources: Mapping[str, float],
         avoid: frozenset[str],
     ) -> None:
-        """Start a probe. Raises `UserError` where no worker has the resources, or the scheduler stays away."""
+        """Start a probe. Raises `UserError` where no worker has the resources, or the scheduler does not come back."""
         latest = time.monotonic() + _RECONNECT_TIMEOUT
         while True:
             try:
@@ -85,7 +88,7 @@ class DaskEngine:
 
     @property
     def _connection_errors(self) -> tuple[type[Exception], ...]:
-        """Return the errors of a client that does not reach the scheduler."""
+        """Return the types of the errors of a client that does not reach the scheduler."""
         distributed: Any = importlib.import_module("distributed")
         return OSError, TimeoutError, RuntimeError, distributed.client.ClosedClientError
 
@@ -97,11 +100,11 @@ class DaskEngine:
         avoid: frozenset[str],
     ) -> None:
         workers = self._workers()
-        self._check(workers, resources)
-        # A client that has reconnected to a scheduler, or to another one, gets no events until it subscribes again.
+        self._check_resources(workers, resources)
+        # A client that has reconnected to a scheduler gets no events until it subscribes again.
         self._client.subscribe_topic(_TOPIC, self._handle_event)
         self._client.subscribe_topic("all", self._handle_worker_event)
-        only = workers.keys() - avoid if avoid else set[str]()
+        allowed = workers.keys() - avoid if avoid else set[str]()
         future = self._client.submit(
             _make,
             parcel,
@@ -109,21 +112,21 @@ class DaskEngine:
             key=key,
             pure=False,
             resources=dict(resources) or None,
-            # The choice is strict, because idle workers steal tasks that merely prefer another worker.
-            workers=sorted(only) or None,
+            # These are the only workers, because idle workers steal tasks that merely prefer another worker.
+            workers=sorted(allowed) or None,
         )
         self._client.publish_dataset(future, name=key, override=True)
         self._futures[key] = future
-        if only:
-            self._only[key] = only
-            if not only & self._workers().keys():
+        if allowed:
+            self._allowed[key] = allowed
+            if not allowed & self._workers().keys():
                 self._report_unplaceable(key)
         future.add_done_callback(partial(self._handle_end, key))
 
     def _workers(self) -> Mapping[str, Any]:
-        """Return the workers, by their addresses. Raises `ConnectionError` where the scheduler is away."""
+        """Return the workers, by address. Raises `ConnectionError` where the scheduler cannot be reached."""
         if self._client.status == "closed":
-            # The client has tried for a while to reach a scheduler that was gone, and given up.
+            # The client has given up a scheduler that was gone for a while.
             try:
                 self._client = self._connect()
             except UserError as error:
@@ -133,8 +136,8 @@ class DaskEngine:
             raise ConnectionError(self._address)
         return workers
 
-    def _check(self, workers: Mapping[str, Any], resources: Mapping[str, float]) -> None:
-        """Raise `UserError` where a resource is asked for the first time, and no worker has it."""
+    def _check_resources(self, workers: Mapping[str, Any], resources: Mapping[str, float]) -> None:
+        """Check that a worker has each resource, unless that was checked before. Raises `UserError`."""
         for name in resources.keys() - self._checked:
             if not any(name in worker["resources"] for worker in workers.values()):
                 raise UserError(
@@ -144,20 +147,20 @@ class DaskEngine:
             self._checked.add(name)
 
     def existing_tasks(self, prefix: str) -> Collection[str]:
-        """Return the keys of existing tasks with a prefix; none where the scheduler is away and has forgotten them."""
+        """Return the keys of existing tasks that begin with a prefix; none where the scheduler cannot be reached."""
         with contextlib.suppress(*self._connection_errors):
             return [key for key in self._client.list_datasets() if key.startswith(prefix)]
         return []
 
     def stop(self, key: str) -> None:
-        """Stop a task, wherever it is. Where the scheduler is gone, there is no task."""
+        """Stop a task. Without a scheduler there is no task to stop."""
         self.release(key)
         with contextlib.suppress(Exception):
             self._client.run(_stop, key, on_error="ignore")
 
     def release(self, key: str) -> None:
-        """Let the scheduler forget a task. Where the scheduler is gone, it already has."""
-        self._only.pop(key, None)
+        """Let the scheduler forget a task. A scheduler that is gone has forgotten it."""
+        self._allowed.pop(key, None)
         future = self._futures.pop(key, None)
         with contextlib.suppress(Exception):
             self._client.unpublish_dataset(key)
@@ -170,11 +173,11 @@ class DaskEngine:
         place: str,
         function: Callable[Concatenate[Home, _Arguments], _Result],
         *arguments: _Arguments.args,
-        **named: _Arguments.kwargs,
+        **keywords: _Arguments.kwargs,
     ) -> _Result:
-        """Call a function at the host of a worker. Raises `LostWorkerError` where that is gone."""
+        """Call a function at the host of a worker. Raises `LostWorkerError`, and a `UserError` of the function."""
         try:
-            answers = self._client.run(_call_at_host, function, arguments, named, workers=[place])
+            answers = self._client.run(_call_at_host, function, arguments, keywords, workers=[place])
         except UserError:
             raise
         except Exception as error:
@@ -184,7 +187,7 @@ class DaskEngine:
         return cast(_Result, answers[place])
 
     def no_worker_notice(self) -> str | None:
-        """Say that no worker has joined the scheduler, and how one is started; None where there is a worker."""
+        """Return a sentence that says how to start a worker; None if there is a worker, or if that is not known."""
         try:
             if self._client.scheduler_info(n_workers=-1)["workers"]:
                 return None
@@ -207,51 +210,49 @@ class DaskEngine:
         key, place = message["key"], message["place"]
         match message["kind"]:
             case "began":
-                self._tell(TaskBegin(key, place, message["host"]))
+                self._on_event(TaskBegin(key, place, message["host"]))
             case "lacks":
-                self._tell(MissingContents(key, place))
+                self._on_event(MissingContents(key, place))
             case _:
-                self._tell(TaskActivity(key, place, message["slot"], message["text"]))
+                self._on_event(TaskActivity(key, place, message["slot"], message["text"]))
 
     def _handle_worker_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
         if event[1].get("action") == "remove-worker":
-            for key, only in [*self._only.items()]:
-                only.discard(event[1]["worker"])
-                if not only:
+            for key, allowed in [*self._allowed.items()]:
+                allowed.discard(event[1]["worker"])
+                if not allowed:
                     self._report_unplaceable(key)
 
     def _report_unplaceable(self, key: str) -> None:
-        """Report a task as lost whose only possible workers are gone; the scheduler would wait for them."""
-        if self._only.pop(key, None) is not None:
-            self._tell(TaskEnd(key, "", None))
+        """Report a task as lost, because the workers that may run it are gone. The scheduler would wait for them."""
+        if self._allowed.pop(key, None) is not None:
+            self._on_event(TaskEnd(key, "", None))
 
     def _handle_end(self, key: str, future: Any) -> None:
         if self._futures.get(key) is not future:
-            return
-        self._only.pop(key, None)
+            return  # The task was stopped.
+        self._allowed.pop(key, None)
         if future.status == "error":
             error: Exception = future.exception()
-            # The errors of dask where it gives up have these names. After any other error the task could not even be
-            # read.
-            lost = type(error).__name__ in ("KilledWorker", "NoValidWorkerError")
-            unread = UserError(
+            # These are the names of dask's errors where it gives a task up. After any other error, the worker could
+            # not even unpickle the task.
+            is_lost = type(error).__name__ in ("KilledWorker", "NoValidWorkerError")
+            unreadable = UserError(
                 f"expected workers with precision-bisect installed, found one without: {error}"
             )
-            self._tell(TaskEnd(key, "a worker of the cluster", None if lost else unread))
+            self._on_event(TaskEnd(key, "a worker of the cluster", None if is_lost else unreadable))
             return
         try:
-            place, made = future.result()
-        except (
-            Exception
-        ):  # The task was cancelled by a scheduler that ended, or its result was lost on the way here.
-            self._tell(TaskEnd(key, "", None))
-        else:
-            self._tell(TaskEnd(key, place, made))
+            place, result = future.result()
+        except Exception:
+            # The scheduler ended, or the result was lost on its way.
+            place, result = "", None
+        self._on_event(TaskEnd(key, place, result))
 
 
 @dataclass
 class _TaskPipes:
-    """The tasks that run in this process of a worker, and the pipe by which each is stopped."""
+    """The tasks that run in this process of a worker, with the pipe by which each is stopped."""
 
     pipes: dict[str, int] = field(default_factory=dict[str, int])
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -261,24 +262,21 @@ _TASK_PIPES = _TaskPipes()
 
 
 def _make(parcel: ProbeParcel, key: str) -> tuple[str, HostProbeResult | Exception | None]:
-    """Run a task; return the worker's address and the probe.
-
-    In place of the probe it returns None where it was stopped, or the reason why it cannot be made here.
-    """
+    """Run a task in a worker; return the worker's address, and what `attempt` returns."""
     distributed: Any = importlib.import_module("distributed")
     worker = distributed.get_worker()
 
-    def tell(kind: str, **more: object) -> None:
+    def report(kind: str, **more: object) -> None:
         worker.log_event(_TOPIC, {"kind": kind, "key": key, "place": worker.address, **more})
 
     def make(interrupt: Interrupt) -> HostProbeResult:
-        tell("began", host=platform.node())
+        report("began", host=platform.node())
         machine = HostMachine(home=user_home(), variables=_variables(), max_probes=worker.state.nthreads)
         return machine.make(
             key,
             parcel,
-            on_lack=lambda: tell("lacks"),
-            on_activity=lambda slot, text: tell("says", slot=slot, text=text),
+            on_missing=lambda: report("lacks"),
+            on_activity=lambda slot, text: report("says", slot=slot, text=text),
             interrupt=interrupt,
         )
 
@@ -295,20 +293,21 @@ def _make(parcel: ProbeParcel, key: str) -> tuple[str, HostProbeResult | Excepti
 
 
 def _stop(key: str) -> None:
+    """Stop a task if it runs in this process of a worker."""
     with _TASK_PIPES.lock:
         if key in _TASK_PIPES.pipes:
             os.write(_TASK_PIPES.pipes[key], b".")
 
 
 async def _call_at_host(
-    function: Callable[..., object], arguments: tuple[object, ...], named: Mapping[str, object]
+    function: Callable[..., object], arguments: tuple[object, ...], keywords: Mapping[str, object]
 ) -> object:
-    """Call a function in a thread, so that the worker's event loop can go on reporting that it lives."""
-    return await asyncio.to_thread(function, user_home(), *arguments, **named)
+    """Call a function in a thread, so that the worker's event loop can go on sending heartbeats."""
+    return await asyncio.to_thread(function, user_home(), *arguments, **keywords)
 
 
 def _variables() -> dict[str, str]:
-    """Return what commands inherit at a host: its variables, without those that dask has set for its own process."""
+    """Return the variables that commands inherit at a host: its own, without those that dask has set."""
     dask: Any = importlib.import_module("dask")
-    own: Mapping[str, object] = dask.config.get("distributed.nanny.pre-spawn-environ", {})
-    return {name: text for name, text in os.environ.items() if text != str(own.get(name))}
+    set_by_dask: Mapping[str, object] = dask.config.get("distributed.nanny.pre-spawn-environ", {})
+    return {name: text for name, text in os.environ.items() if text != str(set_by_dask.get(name))}

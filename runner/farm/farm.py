@@ -1,13 +1,9 @@
-"""Workers on many machines that share nothing. Probes are tasks of an engine, and travel as parcels.
+"""Makes probes on many machines, the hosts, which share no files.
 
-`Engine` is all that a farm needs of what runs its tasks: dask.distributed, ray, or another scheduler. It chooses a
-worker that has the resources, repeats a task whose worker was lost, and carries messages between driver and hosts. The
-driver connects to the engine, and nothing connects to the driver.
-
-`Farm` makes a probe again, elsewhere if possible, when the engine loses it or a host cannot make it. A probe counts
-only once its result has arrived here. `Delivery` sends what a host lacks and fetches results. `BuildTurns` lets one
-probe build what several need. `BuildHistory` decides whose failed builds are believed, because a host that lacks a
-compiler, or room, fails at commits that others build.
+`Farm` gives each probe as a task to an `Engine`: dask.distributed, ray, or another scheduler. The engine chooses a
+worker, repeats a task whose worker was lost, and carries messages between driver and hosts. `Delivery` sends missing
+contents to a host, and fetches results. `BuildTurns` lets one probe make a build that several need. `BuildHistory`
+decides whether another host tries a build that failed.
 """
 
 import hashlib
@@ -16,19 +12,18 @@ import json
 import platform
 import queue
 import secrets
-import shutil
 import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
 
-from ...store.durable_files import sync_files
+from ...store.durable_files import remove_tree, sync_files
 from ...store.vocabulary import BuildSource
 from ..errors import UserError, reason
 from ..probe.build_cache import digest_of, unpack_folder
@@ -47,16 +42,19 @@ _Arguments = ParamSpec("_Arguments")
 
 @dataclass(frozen=True)
 class TaskBegin:
-    """A worker has begun a task. `place` names the worker, `host` is its machine's own name."""
+    """A worker has begun a task."""
 
     key: str
+    """The key of the task, as in all events."""
     place: str
+    """The engine's name of the worker."""
     host: str
+    """The name of the worker's machine."""
 
 
 @dataclass(frozen=True)
 class MissingContents:
-    """A task waits for data that its host lacks. The event is repeated until the data has come."""
+    """A task waits for data that its host lacks. The event is repeated until the data has arrived."""
 
     key: str
     place: str
@@ -74,21 +72,19 @@ class TaskActivity:
 
 @dataclass(frozen=True)
 class TaskEnd:
-    """A task has ended.
-
-    `made` is its probe; None where it was stopped or lost for good; or the reason why the probe cannot be made there.
-    """
+    """A task has ended."""
 
     key: str
     place: str
-    made: HostProbeResult | Exception | None
+    result: HostProbeResult | Exception | None
+    """The probe's result, or the error that prevents the probe there; None where the task was stopped or lost."""
 
 
 EngineEvent = TaskBegin | MissingContents | TaskActivity | TaskEnd
 
 
 class Engine(Protocol):
-    """Runs tasks at hosts. It reports events to the function that it was made with, from any thread."""
+    """Runs tasks at hosts, and reports events from any thread to the function that its constructor got."""
 
     def start(
         self,
@@ -98,22 +94,22 @@ class Engine(Protocol):
         resources: Mapping[str, float],
         avoid: frozenset[str],
     ) -> None:
-        """Start a probe at a worker that has such resources, at none of the places `avoid` if there is another.
+        """Start a probe at a worker that has the resources. Places in `avoid` are used only if there is no other.
 
-        An existing task with the same key is continued.
+        If a task with the same key exists, it goes on, and its events are reported.
         """
         ...
 
     def existing_tasks(self, prefix: str) -> Collection[str]:
-        """Return the keys of existing tasks with a prefix, whichever driver started them."""
+        """Return the keys of existing tasks that begin with a prefix, also those of other drivers."""
         ...
 
     def stop(self, key: str) -> None:
-        """Stop a task, wherever it is and whoever started it. No further event mentions it."""
+        """Stop a task, also one of another driver. No later event mentions it."""
         ...
 
     def release(self, key: str) -> None:
-        """Forget a task whose result is kept elsewhere."""
+        """Forget a task that has ended."""
         ...
 
     def ask(
@@ -121,16 +117,16 @@ class Engine(Protocol):
         place: str,
         function: Callable[Concatenate[Home, _Arguments], _Result],
         *arguments: _Arguments.args,
-        **named: _Arguments.kwargs,
+        **keywords: _Arguments.kwargs,
     ) -> _Result:
-        """Call a function at a host, beside the tasks that run there, with the host's home as its first argument.
+        """Call a function at a host while tasks run there. Its first argument is the host's home.
 
         Raises what the function raises.
         """
         ...
 
     def no_worker_notice(self) -> str | None:
-        """Say that there is no worker, and how one is started; None where there is one, or where that is unknown."""
+        """Return a sentence that says how to start a worker; None if there is a worker, or if that is not known."""
         ...
 
     def close(self) -> None:
@@ -139,15 +135,15 @@ class Engine(Protocol):
 
 
 class LostWorkerError(Exception):
-    """A worker that was asked something is gone."""
+    """The worker of a call is gone."""
 
 
 class LostEngineError(UserError):
-    """The engine is gone, and all that it ran. No other worker can make a probe."""
+    """The engine is gone, and its tasks with it."""
 
 
 class PlaceNames:
-    """Names places for people: by their hosts, and by the place as well where several have one host's name."""
+    """Names places for people: by the host, and by the place as well where several places are on that host."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, str] = {}
@@ -157,7 +153,7 @@ class PlaceNames:
         self._hosts[place] = host
 
     def name_of(self, place: str) -> str:
-        """Return the name of a place; the place itself where its host is not known."""
+        """Return the name of a place; the place itself if its host is not known."""
         host = self._hosts.get(place)
         if host is None:
             return place
@@ -165,7 +161,7 @@ class PlaceNames:
 
 
 class Delivery:
-    """Sends and fetches through an engine. Its methods are for any thread."""
+    """Sends parcels and fetches results through an engine. Its methods are for any thread."""
 
     def __init__(self, engine: Engine, parcels: ParcelMaker) -> None:
         self._engine = engine
@@ -173,30 +169,31 @@ class Delivery:
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def send(self, parcel: ProbeParcel, place: str) -> None:
-        """Send a host what it lacks for a probe. Raises `UserError`, and the errors of the engine."""
+        """Send a host the contents that it lacks for a probe. Raises `UserError`, and the errors of the engine."""
         # Probes of one host take turns, so that nothing is sent to it twice.
         with self._turns[place], tempfile.TemporaryDirectory() as temporary:
-            lacking = self._engine.ask(place, host.find_missing, parcel)
-            for name, lacked in lacking.commits.items():
-                # Where an object was lost here, and was put back since, the host lacks it behind commits that it has.
-                if not self._send_commits(parcel, place, name, lacked, Path(temporary)):
-                    self._send_commits(parcel, place, name, replace(lacked, has=()), Path(temporary))
-            for digest in lacking.objects:
+            missing = self._engine.ask(place, host.find_missing, parcel)
+            for name, commits in missing.commits.items():
+                # An object may have been missing here when the host got a commit. Then the host lacks an object of a
+                # commit that it has, and gets the whole history.
+                if not self._send_commits(parcel, place, name, commits, Path(temporary)):
+                    self._send_commits(parcel, place, name, replace(commits, has=()), Path(temporary))
+            for digest in missing.objects:
                 sender = self._send_pieces(place, digest, self._parcels.source(digest))
                 self._engine.ask(place, host.seal, digest, sender)
 
     def _send_commits(
-        self, parcel: ProbeParcel, place: str, name: str, lacked: MissingCommits, folder: Path
+        self, parcel: ProbeParcel, place: str, name: str, missing: MissingCommits, folder: Path
     ) -> bool:
-        """Send commits of a repository, and return whether the host has all that it needs of it then."""
+        """Send commits of a repository; return whether the host then has all that the parcel needs of it."""
         pack = folder / name
-        write_missing_pack(self._parcels.clone(name), lacked, pack)
+        write_missing_pack(self._parcels.clone(name), missing, pack)
         digest = digest_of(pack)
         sender = self._send_pieces(place, digest, pack)
         return self._engine.ask(place, host.take_pack, digest, sender, parcel.commits[name])
 
     def _send_pieces(self, place: str, digest: str, file: Path) -> str:
-        """Send a file, and return the name that identifies its pieces as this sender's."""
+        """Send a file in pieces. Return the sender's name, which distinguishes them from pieces of other senders."""
         sender = secrets.token_hex(8)
         with file.open("rb") as stream:
             piece = stream.read(PIECE_BYTES)
@@ -207,124 +204,125 @@ class Delivery:
                     break
         return sender
 
-    def fetch(self, made: HostProbeResult, place: str, beside: Path) -> "ArrivedProbe":
-        """Fetch the result of a probe into a new folder beside another one.
+    def fetch(self, result: HostProbeResult, place: str, target: Path) -> "ArrivedProbe":
+        """Fetch the result of a probe into a new folder beside `target`.
 
         Raises `OSError` where there is no room, and the errors of the engine.
         """
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f"{beside.name}-arriving-", dir=beside.parent))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{target.name}-arriving-", dir=target.parent))
         try:
             archive = folder / "archive"
-            self._fetch_file(place, made, archive)
+            self._fetch_archive(place, result, archive)
             unpack_folder(archive, folder / "run")
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
             raise
-        self._engine.ask(place, host.forget, made.key)
-        return ArrivedProbe(made, folder)
+        self._engine.ask(place, host.forget, result.key)
+        return ArrivedProbe(result, folder)
 
-    def _fetch_file(self, place: str, made: HostProbeResult, target: Path) -> None:
+    def _fetch_archive(self, place: str, result: HostProbeResult, target: Path) -> None:
         with target.open("wb") as file:
-            while piece := self._engine.ask(place, host.read_piece, made.key, file.tell()):
+            while piece := self._engine.ask(place, host.read_piece, result.key, file.tell()):
                 file.write(piece)
-        if digest_of(target) != made.kept:
+        if digest_of(target) != result.archive_digest:
             raise UserError(f"{place}: expected what a probe left to arrive as it was kept, found it changed")
 
 
 @dataclass(frozen=True)
 class ArrivedProbe:
-    """The result of a probe at the driver, still in a temporary folder."""
+    """The result of a probe at the driver. Its files are still in a temporary folder."""
 
-    made: HostProbeResult
+    host_result: HostProbeResult
     folder: Path
 
     def move_to(self, directory: Path) -> ProbeResult:
         """Move the logs and the build directory to `directory`, and return the result. Raises `OSError`."""
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_tree(directory)
         (self.folder / "run").rename(directory)
         sync_files(directory)
         self.discard()
-        result, build, there = self.made.result, self.made.result.build_directory, self.made.directory
+        result, host_directory = self.host_result.result, self.host_result.directory
+        build = result.build_directory
         return replace(
             result,
-            log=directory / result.log.relative_to(there),
-            build_directory=None if build is None else directory / build.relative_to(there),
+            log=directory / result.log.relative_to(host_directory),
+            build_directory=None if build is None else directory / build.relative_to(host_directory),
         )
 
     def discard(self) -> None:
-        """Remove a result that nobody wants any more."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove the temporary folder."""
+        remove_tree(self.folder)
 
 
 class BuildHistory:
-    """Records what hosts could build so far. Hosts are identified by their places, builds by key.
+    """Records which hosts have which builds. A host is identified by its place, and a build by its key."""
 
-    `name` returns what people call a place.
-    """
-
-    def __init__(self, name: Callable[[str], str]) -> None:
-        self._name = name
-        self._hosts: set[str] = set()
+    def __init__(self, name_of: Callable[[str], str]) -> None:
+        """`name_of` returns the name of a place for people."""
+        self._name_of = name_of
+        self._builders: set[str] = set()
         """The hosts that have built anything."""
-        self._had: defaultdict[str, set[str]] = defaultdict(set)
-        """The hosts that had each build, whether they built it or not."""
+        self._holders: defaultdict[str, set[str]] = defaultdict(set)
+        """The hosts that have each build, whether they built it or not."""
         self._failed: set[str] = set()
-        """The builds that failed before."""
+        """The builds that have failed."""
 
     def record_build(self, build: str, place: str, *, was_built: bool) -> None:
-        """Record that a host has a build. `was_built` says whether it was built there."""
-        self._had[build].add(place)
+        """Record that a host has a build. `was_built` says whether the host built it itself."""
+        self._holders[build].add(place)
         if was_built:
-            self._hosts.add(place)
+            self._builders.add(place)
 
     def doubt_reason(self, build: str, place: str, *, is_environment: bool) -> str | None:
-        """Return why another host is to try a build that failed at this one; None where the failure is believed.
+        """Record that a build failed at a host. Return why another host should try it; None if no other should.
 
-        A failure is doubted in two cases:
+        A failure is doubted if the host may be the cause, for example by a missing compiler or a full disk:
 
         1. Another host has the build.
-        2. The build failed for the first time. In addition, the host has never built anything, or the error is one of
-           machines rather than of commits (`is_environment`).
+        2. The build failed for the first time, with an error of machines rather than of commits (`is_environment`).
+        3. The build failed for the first time, at a host that has never built anything.
         """
-        others = sorted(self._had[build] - {place})
-        first = build not in self._failed
+        others = sorted(self._holders[build] - {place})
+        is_first = build not in self._failed
         self._failed.add(build)
         if others:
-            return f"{self._name(others[0])} has that build"
-        if first and is_environment:
+            return f"{self._name_of(others[0])} has that build"
+        if is_first and is_environment:
             return "the error is one of machines, not of commits"
-        if first and place not in self._hosts:
+        if is_first and place not in self._builders:
             return "nothing was ever built there"
         return None
 
 
 class BuildTurns:
-    """Decides which probe makes a build. Probes are identified by number, builds by key."""
+    """Lets one probe make a build that several need. Probes are identified by number, and builds by key."""
 
     def __init__(self) -> None:
         self._builders: dict[str, int] = {}
+        """The probe that makes each build now."""
         self._waiting: defaultdict[str, list[int]] = defaultdict(list)
-        self._made: set[str] = set()
+        """The probes that wait for each build."""
+        self._finished: set[str] = set()
 
     def may_begin(self, number: int, build: str) -> bool:
-        """Return whether a new probe may begin now. Otherwise it waits for another one's build."""
-        if build in self._made or self._builders.setdefault(build, number) == number:
+        """Return whether a new probe may begin. Otherwise it waits until another probe has made its build."""
+        if build in self._finished or self._builders.setdefault(build, number) == number:
             return True
         self._waiting[build].append(number)
         return False
 
     def finish_build(self, number: int) -> list[int]:
-        """Record that a probe has its build, or cannot get it. Return the waiting probes that begin now."""
+        """Record that a probe's build was made, or failed. Return the waiting probes, which may begin."""
         build = self._current_build(number)
         if build is None:
             return []
         del self._builders[build]
-        self._made.add(build)
+        self._finished.add(build)
         return self._waiting.pop(build, [])
 
     def drop(self, number: int) -> list[int]:
-        """Record that a probe will not be made. Return the waiting probes that begin now."""
+        """Record that a probe will not be made. Return the waiting probes that may begin."""
         for waiting in self._waiting.values():
             if number in waiting:
                 waiting.remove(number)
@@ -334,49 +332,50 @@ class BuildTurns:
         del self._builders[build]
         if not self._waiting[build]:
             return []
-        following = self._waiting[build].pop(0)
-        self._builders[build] = following
-        return [following]
+        next_probe = self._waiting[build].pop(0)
+        self._builders[build] = next_probe
+        return [next_probe]
 
     def _current_build(self, number: int) -> str | None:
         return next((build for build, builder in self._builders.items() if builder == number), None)
 
 
 _MAX_TRIES = 4
-"""This number of hosts may fail to make a probe, or be lost in it. More failures are no accident."""
+"""A probe is given up after this many hosts have failed to make it, or were lost. So many are no accident."""
 _HOST_COOLDOWN = 300.0
-"""A host that could not make a probe is avoided for this many seconds where possible. Its trouble may pass."""
+"""A host that could not make a probe is avoided for this many seconds, if possible. Its problem may be temporary."""
 _WORKER_CHECK_INTERVAL = 10.0
-"""After this many seconds without news the farm checks whether there is a worker at all."""
+"""After this many seconds without an event the farm checks whether there is a worker at all."""
 
 _NOTICE_INTERVAL = 60.0
-"""The farm reports again after this many seconds that there is no worker. More reports would fill a log."""
+"""The farm reports once in this many seconds that there is no worker. More reports would fill a log."""
 
 _MAX_TRANSFERS = 8
 """At most this many transfers to hosts run at the same time, so that they do not fill the driver's memory."""
 
 OpenEngine = Callable[[Callable[[EngineEvent], None]], Engine]
-"""Connects to an engine, which reports events to the function that it is given. Raises `UserError`."""
+"""Connects to an engine, which reports events to the given function. Raises `UserError`."""
 
 
 @dataclass(eq=False)
 class _Probe:
-    """A probe that is wanted."""
+    """A probe that the caller wants."""
 
     number: int
     parcel: ProbeParcel
     key: str
-    """The name of the probe for the engine. A bisection that continues after a stop uses the same name."""
+    """The key of its task. A driver that continues a bisection uses the same key."""
     build: str | None
     """The key of its build; None where nothing is built."""
     tries: int = 0
+    """The number of hosts that failed to make the probe."""
     place: str | None = None
-    """The place where it was begun last."""
+    """The place where its task began last."""
 
 
 @dataclass(frozen=True)
 class _FetchOutcome:
-    """A result that has arrived, or the reason why it has not."""
+    """A result that has arrived, or the error that prevented that."""
 
     key: str
     place: str
@@ -384,9 +383,9 @@ class _FetchOutcome:
 
 
 class Farm:
-    """Makes `jobs` probes of one stack at once. All methods are for one thread.
+    """Makes probes of one stack at hosts. All methods are for one thread.
 
-    With a `build_store`, the URL of builds that hosts share, no two probes make the same build at once.
+    A probe is made again, elsewhere if possible, when the engine loses it or a host cannot make it.
     """
 
     def __init__(
@@ -399,34 +398,39 @@ class Farm:
         build_store: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """The caller makes `jobs` probes at once. `build_store` is the URL of builds that hosts share.
+
+        With a build store, no two probes make the same build at once.
+        """
         self._stack = stack
         self._home = home
         self._build_store = build_store
         self._turns = BuildTurns()
         self._names = PlaceNames()
-        self._builders = BuildHistory(self._names.name_of)
+        self._history = BuildHistory(self._names.name_of)
         self._clock = clock
-        self._told_again = clock()
-        """The time after which the absence of workers may be reported again."""
-        self._resting: dict[str, float] = {}
-        """The time until which each host rests, by its place."""
+        self._next_notice = clock()
+        """The time after which the absence of workers is reported again."""
+        self._cooldowns: dict[str, float] = {}
+        """The time until which each host is avoided, by its place."""
         self.jobs = jobs
         self._open_engine = open_engine
         self._inbox: queue.SimpleQueue[EngineEvent | _FetchOutcome] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._starts: defaultdict[str, itertools.count[int]] = defaultdict(itertools.count)
-        """How often each probe was started, by its name."""
+        """The number of starts of each probe, by its name."""
         self._probes: dict[str, _Probe] = {}
-        """The probes that are wanted, by key."""
-        self._sending: set[str] = set()
+        """The wanted probes, by key."""
+        self._sending_keys: set[str] = set()
+        """The keys of the probes whose parcels are being sent."""
         self._workers: dict[str, str] = {}
-        """The worker that makes the probes of a place, as the engine calls it."""
+        """The engine's name of the worker that made probes in a slot, by `place_name` of the slot."""
         self._bisections: set[str] = set()
         """The prefixes of the probes' names, one for each bisection."""
-        self._taken_up: list[str] = []
-        """The bisections of which a driver that died may have left unwanted probes."""
-        self._stored: list[str] = []
-        """The keys of results that the caller has received."""
+        self._unchecked_bisections: list[str] = []
+        """The bisections of which a dead driver may have left probes that nobody wants."""
+        self._received_keys: list[str] = []
+        """The keys of results that the caller has received, and not yet stored."""
 
     def __enter__(self) -> Self:
         """Connect to the engine. Raises `UserError`."""
@@ -439,17 +443,16 @@ class Farm:
         self._engine = self._open_engine(self._inbox.put)
         self._delivery = Delivery(self._engine, self._parcels)
         self._transfers = ThreadPoolExecutor(_MAX_TRANSFERS)
-        self._farewells = ThreadPoolExecutor(_MAX_TRANSFERS)
+        self._stops = ThreadPoolExecutor(_MAX_TRANSFERS)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._transfers.shutdown(wait=False, cancel_futures=True)
-        # Transfers may be given up. A probe that nobody stops would run on, and a result that nobody releases would
-        # stay.
-        self._farewells.shutdown()
-        for key in self._stored:
+        # Transfers may be given up, but a probe that nobody stops would run on.
+        self._stops.shutdown()
+        for key in self._received_keys:
             self._engine.release(key)
         for probe in self._probes.values():
             self._engine.stop(probe.key)
@@ -460,18 +463,19 @@ class Farm:
     def begin(self, request: ProbeRequest) -> int:
         """Start a probe, and return the number by which events identify it. Raises `UserError`."""
         parcel = self._parcels.parcel(request)
-        bisection = _bisection_of(request)
+        bisection = _bisection_prefix(request)
         if bisection not in self._bisections:
             self._bisections.add(bisection)
-            self._taken_up.append(bisection)
-        name = f"{bisection}-{_name_of(request, self._stack)}"
-        probe = _Probe(next(self._numbers), parcel, self._new_key(name), self._build_of(request))
+            self._unchecked_bisections.append(bisection)
+        name = f"{bisection}-{_probe_digest(request, self._stack)}"
+        probe = _Probe(next(self._numbers), parcel, self._new_key(name), self._build_key(request))
         self._probes[probe.key] = probe
         if self._may_begin(probe):
             self._start(probe)
         return probe.number
 
-    def _build_of(self, request: ProbeRequest) -> str | None:
+    def _build_key(self, request: ProbeRequest) -> str | None:
+        """Return the key of a probe's build; None where nothing is built."""
         if not self._stack.steps:
             return None
         return f"{self._content.build_key(request.revisions)} for {request.platform}"
@@ -486,21 +490,20 @@ class Farm:
             self._start(next(probe for probe in self._probes.values() if probe.number == number))
 
     def _new_key(self, name: str) -> str:
-        """Return the next key of a probe, so that late events of a stopped or lost attempt do not concern this one."""
+        """Return a new key for a probe's task. Late events of its earlier tasks have other keys."""
         return f"{name}-{next(self._starts[name])}"
 
     def cancel(self, number: int) -> None:
-        """Stop a probe, wherever it is. No further event mentions it."""
+        """Stop a probe. No later event mentions it."""
         probe = next((each for each in self._probes.values() if each.number == number), None)
         if probe is None:
             return
         del self._probes[probe.key]
-        self._farewells.submit(self._engine.stop, probe.key)
+        self._stops.submit(self._engine.stop, probe.key)
         self._start_probes(self._turns.drop(number))
 
     def next_event(self, *, timeout: float | None) -> Activity | ProbeDone | ProbeRestart | ProbeDelay | None:
-        """Wait for news of the current probes; return None where there is none, after `timeout` seconds at the
-        latest.
+        """Wait up to `timeout` seconds for an event of the current probes; return None if there is none.
 
         Raises:
             UserError: no host can make a probe.
@@ -515,7 +518,7 @@ class Farm:
             ) from error
 
     def _next_event(self, timeout: float | None) -> Activity | ProbeDone | ProbeRestart | ProbeDelay | None:
-        self._release_stored()
+        self._release_received()
         self._stop_unwanted()
         try:
             message = self._inbox.get(
@@ -525,32 +528,33 @@ class Farm:
             return self._check_workers()
         probe = self._probes.get(message.key)
         if probe is not None:
-            return self._event_of(probe, message)
+            return self._handle_event(probe, message)
         if isinstance(message, _FetchOutcome) and isinstance(message.result, ArrivedProbe):
             message.result.discard()
         return None
 
     def _stop_unwanted(self) -> None:
-        """Stop probes of a bisection that a dead driver left, except those that are wanted now.
-
-        Otherwise they would keep their places for long.
-        """
-        while self._taken_up:
-            left = self._engine.existing_tasks(self._taken_up.pop())
-            for key in {*left} - self._probes.keys():
-                self._farewells.submit(self._engine.stop, key)
+        """Stop the probes that a dead driver left, which would occupy workers, except those that are wanted now."""
+        while self._unchecked_bisections:
+            existing = self._engine.existing_tasks(self._unchecked_bisections.pop())
+            for key in {*existing} - self._probes.keys():
+                self._stops.submit(self._engine.stop, key)
 
     def _check_workers(self) -> ProbeDelay | None:
-        """Report that there is no worker: once, and then once a minute."""
+        """Report that there is no worker: once, and then once in `_NOTICE_INTERVAL`."""
         now = self._clock()
-        if not self._probes or now < self._told_again or (why := self._engine.no_worker_notice()) is None:
+        if not self._probes or now < self._next_notice:
             return None
-        self._told_again = now + _NOTICE_INTERVAL
-        return ProbeDelay(next(iter(self._probes.values())).number, why)
+        notice = self._engine.no_worker_notice()
+        if notice is None:
+            return None
+        self._next_notice = now + _NOTICE_INTERVAL
+        return ProbeDelay(next(iter(self._probes.values())).number, notice)
 
-    def _event_of(
+    def _handle_event(
         self, probe: _Probe, message: EngineEvent | _FetchOutcome
     ) -> Activity | ProbeDone | ProbeRestart | None:
+        """Handle an event of a probe; return what it means for the caller, if anything."""
         match message:
             case TaskBegin(place=place, host=host):
                 self._names.record(place, host)
@@ -561,10 +565,10 @@ class Farm:
                 if text == RUN_ACTIVITY:
                     self._start_probes(self._turns.finish_build(probe.number))
                 return Activity(probe.number, f"{self._names.name_of(place)}, slot {slot}", text)
-            case TaskEnd(place=place, made=made):
-                if not isinstance(made, HostProbeResult):
-                    return self._restart(probe, place, made)
-                self._transfers.submit(self._fetch, probe, made, place)
+            case TaskEnd(place=place, result=result):
+                if not isinstance(result, HostProbeResult):
+                    return self._restart(probe, place, result)
+                self._transfers.submit(self._fetch, probe, result, place)
             case _FetchOutcome(place=place, result=Exception() as error):
                 return self._restart(probe, place, error)
             case _FetchOutcome(place=place, result=ArrivedProbe() as arrived):
@@ -576,52 +580,47 @@ class Farm:
     def _start(self, probe: _Probe) -> None:
         request = probe.parcel.request
         is_board = self._stack.platforms[request.platform].board
+        cooling = (place for place, until in self._cooldowns.items() if until > self._clock())
+        avoided = (self._workers[slot] for slot in request.avoid if slot in self._workers)
         self._engine.start(
             probe.key,
             probe.parcel,
             resources={request.platform: 1} if is_board else {},
-            avoid=frozenset([*self._resting_places(), *self._workers_of(request.avoid)]),
+            avoid=frozenset([*cooling, *avoided]),
         )
 
-    def _resting_places(self) -> Iterator[str]:
-        """Yield the places of hosts that rest."""
-        return (place for place, until in self._resting.items() if until > self._clock())
-
-    def _workers_of(self, places: Iterable[str]) -> Iterator[str]:
-        """Yield the workers that are known to make the probes of some places."""
-        return (self._workers[place] for place in places if place in self._workers)
-
     def _record_begin(self, probe: _Probe, place: str) -> ProbeRestart | None:
-        """Record where a task begins. The engine begins a task again where it lost its worker."""
+        """Record where a task begins. A second begin means that the engine lost the first worker."""
         lost, probe.place = probe.place, place
         return None if lost is None else ProbeRestart(probe.number, _loss_message(self._names.name_of(lost)))
 
     def _send(self, probe: _Probe, place: str) -> None:
-        if probe.key not in self._sending:
-            self._sending.add(probe.key)
+        if probe.key not in self._sending_keys:
+            self._sending_keys.add(probe.key)
             self._transfers.submit(self._deliver, probe.key, probe.parcel, place)
 
     def _deliver(self, key: str, parcel: ProbeParcel, place: str) -> None:
         try:
             self._delivery.send(parcel, place)
         except LostWorkerError:
-            pass  # The engine runs the task elsewhere, which reports again what is missing there.
+            pass  # The engine begins the task elsewhere, and reports again that contents are missing.
         except Exception as error:
             self._engine.stop(key)
             self._inbox.put(_FetchOutcome(key, place, error))
         finally:
-            self._sending.discard(key)
+            self._sending_keys.discard(key)
 
-    def _fetch(self, probe: _Probe, made: HostProbeResult, place: str) -> None:
+    def _fetch(self, probe: _Probe, result: HostProbeResult, place: str) -> None:
         try:
-            arrived = self._delivery.fetch(made, place, probe.parcel.request.directory)
+            arrived = self._delivery.fetch(result, place, probe.parcel.request.directory)
         except Exception as error:
-            self._inbox.put(_FetchOutcome(made.key, place, error))
+            self._inbox.put(_FetchOutcome(result.key, place, error))
         else:
-            self._inbox.put(_FetchOutcome(made.key, place, arrived))
+            self._inbox.put(_FetchOutcome(result.key, place, arrived))
 
     def _accept(self, probe: _Probe, place: str, arrived: ArrivedProbe) -> ProbeDone | ProbeRestart:
-        doubt = self._doubt_reason(probe, place, arrived.made.result)
+        """Finish a probe whose result has arrived, or restart it if its failed build is doubted."""
+        doubt = self._doubt_reason(probe, place, arrived.host_result.result)
         if doubt is not None:
             arrived.discard()
             return self._restart(probe, place, UserError(doubt))
@@ -629,40 +628,42 @@ class Farm:
         if probe.place is not None:
             self._workers[result.place] = probe.place
         del self._probes[probe.key]
-        self._stored.append(probe.key)
+        self._received_keys.append(probe.key)
         self._start_probes(self._turns.finish_build(probe.number))
         return ProbeDone(probe.number, result)
 
     def _doubt_reason(self, probe: _Probe, place: str, result: ProbeResult) -> str | None:
-        """Return why a failed build is not believed; None where it is believed, and where no build failed."""
+        """Return why a failed build is doubted; None if it is not, or if no build failed."""
         if probe.build is None:
             return None
         if result.toolchain is not None:
-            self._builders.record_build(
-                probe.build, place, was_built=result.build_source is BuildSource.BUILT
-            )
+            was_built = result.build_source is BuildSource.BUILT
+            self._history.record_build(probe.build, place, was_built=was_built)
             return None
         verdict = result.classification.verdict
         is_environment = not verdict.traits.judges_commit
         if not (is_environment or verdict.traits.fails_to_build):
             return None
-        why = self._builders.doubt_reason(probe.build, place, is_environment=is_environment)
-        if why is None:
+        doubt = self._history.doubt_reason(probe.build, place, is_environment=is_environment)
+        if doubt is None:
             return None
-        found = result.classification.signature or verdict
-        return f"the build failed ({found}), and {why}: it is tried elsewhere"
+        failure = result.classification.signature or verdict
+        return f"the build failed ({failure}), and {doubt}: it is tried elsewhere"
 
     def _restart(self, probe: _Probe, place: str, error: Exception | None) -> ProbeRestart:
-        """Start a probe again that was lost, or that a host cannot make."""
+        """Start a probe again that was lost, or that a host cannot make.
+
+        Raises the errors that would recur at any other host.
+        """
         self._engine.release(probe.key)
         del self._probes[probe.key]
-        where = self._names.name_of(probe.place or place)
+        host_name = self._names.name_of(probe.place or place)
         if isinstance(error, OSError | LostEngineError):
             raise error  # There is no room at the driver, or no worker any more.
         if error is not None and not isinstance(error, UserError | LostWorkerError):
-            raise RuntimeError(f"a worker failed at {where}: {error}") from error
+            raise RuntimeError(f"a worker failed at {host_name}: {error}") from error
         if probe.tries + 1 == _MAX_TRIES:
-            why = "its workers were lost" if error is None else f"at last at {where}: {error}"
+            why = "its workers were lost" if error is None else f"at last at {host_name}: {error}"
             raise UserError(
                 f"expected a worker that makes the probe {probe.parcel.request.directory}, found {_MAX_TRIES} that "
                 f"do not, {why}; then resume"
@@ -671,32 +672,31 @@ class Farm:
         probe.key = self._new_key(probe.key.rpartition("-")[0])
         probe.place = None
         if isinstance(error, UserError):
-            self._resting[place] = self._clock() + _HOST_COOLDOWN
+            self._cooldowns[place] = self._clock() + _HOST_COOLDOWN
         self._probes[probe.key] = probe
         self._start(probe)
-        return ProbeRestart(probe.number, _loss_message(where) if error is None else f"{where}: {error}")
+        return ProbeRestart(
+            probe.number, _loss_message(host_name) if error is None else f"{host_name}: {error}"
+        )
 
-    def _release_stored(self) -> None:
-        """Release the results that the caller has received. By its next call it has stored them."""
-        for key in self._stored:
-            self._farewells.submit(self._engine.release, key)
-        self._stored.clear()
-
-
-def _loss_message(where: str) -> str:
-    return f"its worker at {where} was lost" if where else "its worker was lost"
+    def _release_received(self) -> None:
+        """Release the results of the caller's last calls. By now the caller has stored them."""
+        for key in self._received_keys:
+            self._stops.submit(self._engine.release, key)
+        self._received_keys.clear()
 
 
-def _bisection_of(request: ProbeRequest) -> str:
-    """Return the name of a probe's bisection."""
+def _loss_message(host_name: str) -> str:
+    return f"its worker at {host_name} was lost" if host_name else "its worker was lost"
+
+
+def _bisection_prefix(request: ProbeRequest) -> str:
+    """Return the prefix of the keys of a bisection's probes."""
     return "probe-" + _digest({"driver": platform.node(), "folder": str(request.directory.parent)})
 
 
-def _name_of(request: ProbeRequest, stack: Stack) -> str:
-    """Return the name of a probe in a bisection.
-
-    It does not include the time limit, which depends on the probes before it.
-    """
+def _probe_digest(request: ProbeRequest, stack: Stack) -> str:
+    """Return a digest of a request, without the timeout, which depends on the probes before it."""
     return _digest(
         {
             "directory": str(request.directory),
@@ -706,7 +706,7 @@ def _name_of(request: ProbeRequest, stack: Stack) -> str:
             "platform": request.platform,
             "device": request.device,
             "golden": request.golden.digest if request.golden else None,
-            "bad when": str(request.bad_when),
+            "bad when": str(request.judging_rule),
             "options": str(request.options),
         }
     )

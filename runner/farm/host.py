@@ -1,19 +1,14 @@
 """Makes a probe at a host of a farm, in the host's own slot, from what the driver has sent.
 
-`ProbeParcel` is a probe as it travels: its contents are named by content, and no path of the driver counts at a host.
-`Objects` keeps files by their SHA-256. `Mirror` holds the commits of one of the driver's repositories. It keeps the
-whole history, because a build may ask git about it; after the first pack only new commits travel. The functions whose
-first argument is the host's home answer the driver: what is missing there, and how to send and fetch data.
-
-`trim` bounds what hosts keep: it removes the oldest entries of a folder. A user of an entry holds a shared kernel lock
-on it, which ends with its process. A young entry may still be on its way here.
+`ProbeParcel` is a probe as it travels: it names its contents by digests and commit ids. A host keeps files in
+`Objects`, and the history of each repository in a `Mirror`. `HostMachine` makes the probe. The driver calls the
+functions whose first argument is the host's home. `trim` removes the oldest files that a host keeps.
 """
 
 import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
 import tempfile
 import time
 import traceback
@@ -25,7 +20,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ...store.durable_files import write_whole
+from ...store.durable_files import entries_below, remove_tree, write_whole
 from ..case.case import FrozenGolden
 from ..case.preflight import frozen_build_case
 from ..errors import UsageError, UserError, reason
@@ -35,7 +30,7 @@ from ..pins import MissingSubmoduleError, is_initialized, list_submodules
 from ..probe.build_cache import digest_of, pack_folder, unpack_folder
 from ..probe.probe import Prober, ProbeRequest, ProbeResult
 from ..process.run import Interrupt, InterruptedWorkError
-from ..stack import Stack, fill, literal, placeholders
+from ..stack import Stack, escape_braces, fill, placeholders
 from ..workspace.content import StackContent
 from ..workspace.home import Home
 from ..workspace.slot import Workspace
@@ -46,41 +41,45 @@ _MIN_AGE = 3600.0
 
 @contextlib.contextmanager
 def hold_entries(paths: Iterable[Path]) -> Generator[None]:
-    """Keep `trim` from removing these paths. Raises `FileNotFoundError` where one has just been removed."""
-    with contextlib.ExitStack() as held:
+    """Prevent `trim` from removing these paths during the block. Raises `FileNotFoundError` where one is missing.
+
+    The shared locks end with this process at the latest.
+    """
+    with contextlib.ExitStack() as locks:
         for path in paths:
-            descriptor = _open(path, held)
+            descriptor = _open(path, locks)
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-            # A file that was removed while the lock was awaited is now another file, or none.
+            # While this waited for the lock, the file may have been removed, and made again.
             if not os.path.samestat(os.fstat(descriptor), path.stat()):
                 raise FileNotFoundError(path)
             os.utime(path)
         yield
 
 
-def trim(folder: Path, *, most_bytes: int) -> None:
-    """Remove the oldest entries of a folder until the others have `most_bytes`, but none in use or young."""
+def trim(folder: Path, *, max_bytes: int) -> None:
+    """Remove the oldest entries of a folder until the others have `max_bytes`. Entries in use or young stay."""
     if not folder.is_dir():
         return
     entries = sorted((path.stat().st_mtime_ns, path) for path in folder.iterdir() if path.exists())
     sizes = {path: _size(path) for _, path in entries}
     total = sum(sizes.values())
-    young = time.time_ns() - int(_MIN_AGE * 1e9)
-    for touched, path in entries:
-        if total <= most_bytes or touched > young:
+    newest_removable = time.time_ns() - int(_MIN_AGE * 1e9)
+    for modified, path in entries:
+        if total <= max_bytes or modified > newest_removable:
             return
         if _try_remove(path):
             total -= sizes[path]
 
 
 def _try_remove(path: Path) -> bool:
-    with contextlib.ExitStack() as held:
+    """Remove an entry unless somebody uses it; return whether it is gone."""
+    with contextlib.ExitStack() as locks:
         try:
-            fcntl.flock(_open(path, held), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(_open(path, locks), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False  # Somebody uses the entry, or has removed it.
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         else:
             path.unlink(missing_ok=True)
     return not path.exists()
@@ -93,34 +92,33 @@ def _open(path: Path, stack: contextlib.ExitStack) -> int:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of an entry. A file with several names counts in part for each."""
-    files = path.rglob("*") if path.is_dir() else (path,)
+    """Return the bytes of an entry. A hard link has an equal share of its file."""
     total = 0
-    for file in files:
-        with contextlib.suppress(OSError):
-            status = file.lstat()
-            total += status.st_size // status.st_nlink
+    with contextlib.suppress(OSError):
+        for file in entries_below(path) if path.is_dir() else (path,):
+            with contextlib.suppress(OSError):
+                status = file.lstat()
+                total += status.st_size // status.st_nlink
     return total
 
 
 _MAX_LISTED_COMMITS = 20
-"""A host lists this number of commits as present. New packs usually build on one of the latest."""
+"""A host lists at most this many commits that it has. New packs usually build on one of the latest."""
 
 
 @dataclass(frozen=True)
 class NeededCommits:
-    """The commits that a probe needs of one repository.
-
-    `mirror` names the repository at hosts. `boundary` are the commits at which a shallow clone ends. `lost` are objects
-    of the commits that the driver lacks, and cannot fetch.
-    """
+    """The commits that a probe needs of one repository."""
 
     mirror: str
+    """The name of the repository at hosts."""
     boundary: tuple[str, ...]
+    """The commits at which a shallow clone ends."""
     hashes: str
     """The kind of commit ids, `sha1` or `sha256`."""
     commits: tuple[str, ...]
     lost: frozenset[str] = frozenset()
+    """The objects of the commits that the driver itself lacks."""
 
     @classmethod
     def from_clone(
@@ -128,8 +126,8 @@ class NeededCommits:
     ) -> "NeededCommits":
         """Make the value from a driver's private clone of the repository `name`."""
         boundary = tuple(sorted(clone.shallow_commits))
-        hashes = clone.run("rev-parse", "--show-object-format")
-        # Histories that end at different commits stay separate: a mixture would be cut where one of them ends.
+        hashes = clone.object_format
+        # A shallow file cuts all histories of a mirror, so histories with other boundaries have their own mirrors.
         end = f"-{hashlib.sha256(' '.join(boundary).encode()).hexdigest()[:12]}" if boundary else ""
         mirror = f"{stack}-{name}-{hashes}{end}"
         return cls(mirror, boundary, hashes, tuple(dict.fromkeys(commits)), frozenset(lost))
@@ -144,23 +142,24 @@ class MissingCommits:
 
 
 class Mirror:
-    """One repository at a host.
+    """One repository at a host. It has the whole history of the needed commits, because a build may ask git about it.
 
-    A commit counts as present once all its objects are, but for those that the driver has lost.
+    A commit is complete if all its objects are present, except those that the driver has lost.
     """
 
     def __init__(self, home: Home, needed: NeededCommits) -> None:
         self._needed = needed
         self.path = home.mirrors / needed.mirror
-        self._whole = self.path / ".git" / "whole"
+        self._marks = self.path / ".git" / "whole"
+        """This folder has an empty file for each commit of which all objects are present."""
 
     def missing_commits(self) -> MissingCommits | None:
-        """Return the needed commits that are missing; None where all are present."""
+        """Return the needed commits that are not complete; None where all are."""
         commits = tuple(sha for sha in self._needed.commits if not self._is_complete(sha))
-        return MissingCommits(commits, self._newest()) if commits else None
+        return MissingCommits(commits, self._newest_commits()) if commits else None
 
     def _is_complete(self, sha: str) -> bool:
-        if (self._whole / sha).is_file():
+        if (self._marks / sha).is_file():
             return True
         if not self._needed.lost:
             return False
@@ -169,26 +168,29 @@ class Mirror:
         except GitError:
             return False
 
-    def _newest(self) -> tuple[str, ...]:
-        if not self._whole.is_dir():
+    def _newest_commits(self) -> tuple[str, ...]:
+        """Return the commits that were completed last."""
+        if not self._marks.is_dir():
             return ()
-        marks = sorted(self._whole.iterdir(), key=lambda mark: mark.stat().st_mtime_ns, reverse=True)
+        marks = sorted(self._marks.iterdir(), key=lambda mark: mark.stat().st_mtime_ns, reverse=True)
         return tuple(mark.name for mark in marks[:_MAX_LISTED_COMMITS])
 
     def add_pack(self, pack: Path) -> bool:
-        """Add a pack, and return whether it completes the needed commits. Raises `OSError` and `GitError`."""
+        """Add a pack, and return whether all needed commits are complete then. Raises `OSError` and `GitError`."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path.with_name(f"{self.path.name}.lock")):
-            repository = self._repository()
+            repository = self._init_repository()
             repository.add_pack(pack)
-            self._whole.mkdir(exist_ok=True)
+            self._marks.mkdir(exist_ok=True)
             for sha in self._needed.commits:
                 if not repository.missing_objects("--no-walk", sha):
-                    (self._whole / sha).touch()
+                    (self._marks / sha).touch()
         return self.missing_commits() is None
 
-    def _repository(self) -> GitRepository:
+    def _init_repository(self) -> GitRepository:
+        """Make the repository, unless that was done before, and return it."""
         repository = GitRepository(self.path)
+        # The last of the files written below marks a complete repository.
         if not (self.path / ".git" / "shallow.known").is_file():
             self.path.mkdir(exist_ok=True)
             # A template may bring hooks, so none is used.
@@ -202,40 +204,40 @@ class Mirror:
 
 
 def write_missing_pack(clone: GitRepository, missing: MissingCommits, target: Path) -> None:
-    """Write a pack of what a host lacks, from a driver's clone. Raises `UserError`."""
-    has: Sequence[str] = [sha for sha in missing.has if clone.has_commit(sha)]
-    clone.write_pack(target, wanted=missing.commits, without=has)
+    """Write a pack of the commits that a host lacks, from a driver's clone. Raises `UserError`."""
+    shared = [sha for sha in missing.has if clone.has_commit(sha)]
+    clone.write_pack(target, wanted=missing.commits, excluded=shared)
 
 
 PIECE_BYTES = 4 << 20
-"""One message carries at most this many bytes. A scheduler holds whole messages in memory."""
+"""One message carries at most this many bytes. A scheduler keeps whole messages in memory."""
 
 _INCOMING_SUFFIX = ".incoming"
 
 
 class Objects:
-    """A folder of files, named by their SHA-256.
+    """A folder of files, the objects, each named by its SHA-256.
 
-    Files come in pieces, and are present once their contents match their name.
+    A file is received in pieces. Once its contents match its name, it is an object.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def path(self, digest: str) -> Path:
-        """Return the path of an object, present or not."""
+        """Return the path of an object, also of one that is not present."""
         return self._folder / digest
 
     def has(self, digest: str) -> bool:
-        """Return whether the whole object is present."""
+        """Return whether an object is present."""
         return self.path(digest).is_file()
 
     def receive(self, digest: str, sender: str, offset: int, piece: bytes) -> None:
-        """Write a piece of an object that a sender began at offset 0.
+        """Write a piece of an object. A sender sends all its pieces in order.
 
         Raises:
-            OSError: there is no room for it.
-            UserError: pieces before it are missing.
+            OSError: there is no room.
+            UserError: an earlier piece is missing.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         incoming = self._incoming_file(digest, sender)
@@ -245,18 +247,13 @@ class Objects:
             file.write(piece)
 
     def seal(self, digest: str, sender: str) -> None:
-        """Add an object whose last piece has come.
-
-        Raises:
-            UserError: its contents do not match its name.
-        """
+        """Make an object of a sender's pieces. Raises `UserError` where they do not match its name."""
         self.check_received(digest, sender).replace(self.path(digest))
 
     def check_received(self, digest: str, sender: str) -> Path:
-        """Return the file of all pieces of a sender, which no other process uses.
+        """Return the file of a sender's pieces, which no other process uses.
 
-        Raises:
-            UserError: its contents do not match its name.
+        Raises `UserError` where the pieces do not match the object's name.
         """
         incoming = self._incoming_file(digest, sender)
         found = digest_of(incoming)
@@ -266,27 +263,18 @@ class Objects:
         return incoming
 
     def abandon(self, digest: str, sender: str) -> None:
-        """Remove the pieces of an object that will not become whole."""
+        """Remove a sender's pieces."""
         with contextlib.suppress(OSError):
             self._incoming_file(digest, sender).unlink()
-
-    def take(self, file: Path) -> str:
-        """Move a file in, and return its digest. Raises `OSError`."""
-        digest = digest_of(file)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        # The file may lie on another disk, so it is moved to a name beside the object first.
-        incoming = self._incoming_file(digest, "own")
-        shutil.move(file, incoming)
-        incoming.replace(self.path(digest))
-        return digest
 
     def _incoming_file(self, digest: str, sender: str) -> Path:
         return self._folder / f"{digest}.{sender}{_INCOMING_SUFFIX}"
 
 
 _MAX_SCRIPT_BYTES = 1 << 20
-"""A larger file of the command, in bytes, counts as a program and is not sent to other hosts."""
-_PROGRAM = b"\x7fELF"
+"""A larger file counts as a program."""
+_ELF_MAGIC = b"\x7fELF"
+"""A program of Linux begins with these bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,45 +288,48 @@ class ProbeParcel:
     commits: Mapping[str, NeededCommits]
     """The needed commits, by repository."""
     runtime_dir: str | None
-    """The object that holds the build directory of `--runtime-dir`."""
+    """The digest of an archive of the build directory of `--runtime-dir`."""
     scripts: Mapping[str, str]
-    """Objects that hold the user's own scripts, by word of the case's command."""
-    expected: tuple[str, ...]
-    """Programs that the case's command names by their full path. A host must have them."""
+    """The digests of the user's own scripts, by word of the case's command."""
+    programs: tuple[str, ...]
+    """The full paths of programs in the case's command. A host must have them."""
     build_store: str | None
     """The URL of the builds that hosts share."""
 
     @property
     def objects(self) -> frozenset[str]:
-        """Return all objects that the parcel needs."""
+        """Return the digests of all objects that the parcel needs."""
         golden = self.request.golden.files.values() if self.request.golden else ()
         folders = () if self.runtime_dir is None else (self.runtime_dir,)
         return frozenset((*golden, *folders, *self.scripts.values()))
 
 
 class ParcelMaker:
-    """Makes parcels at a driver, and knows where their objects lie there. It writes to `folder`."""
+    """Makes parcels at a driver, and finds their objects there."""
 
     def __init__(
         self, stack: Stack, workspace: Workspace, folder: Path, *, build_store: str | None = None
     ) -> None:
+        """Archives are written to `folder`. `build_store` is the URL of the builds that hosts share."""
         self._build_store = build_store
         self._stack = stack
         self._workspace = workspace
-        self._packed = Objects(folder)
+        self._folder = folder
         self._sources: dict[str, Path] = {}
+        """The file of each object, by digest."""
         self._runtime_dirs: dict[Path, str] = {}
-        words = dict(_own_files(stack))
-        portable = {word: file for word, file in words.items() if _is_script(file)}
-        self._scripts = {word: self._register(file) for word, file in portable.items()}
-        self._expected = tuple(str(file) for word, file in words.items() if word not in portable)
+        """The digests of the archives of build directories."""
+        files = dict(_local_files(stack))
+        scripts = {word: file for word, file in files.items() if _is_script(file)}
+        self._scripts = {word: self._register(file) for word, file in scripts.items()}
+        self._programs = tuple(str(file) for word, file in files.items() if word not in scripts)
 
     def source(self, digest: str) -> Path:
-        """Return the file that holds an object of a parcel."""
+        """Return the file of an object."""
         return self._sources[digest]
 
     def clone(self, repository: str) -> GitRepository:
-        """Return the repository that holds the commits of parcels."""
+        """Return the private clone that has the commits of parcels."""
         return self._workspace.clones[repository]
 
     def parcel(self, request: ProbeRequest) -> ProbeParcel:
@@ -360,29 +351,28 @@ class ParcelMaker:
             commits={name: self._commits(name, request) for name in self._stack.repositories},
             runtime_dir=None if runtime_dir is None else self._pack_runtime_dir(runtime_dir),
             scripts=self._scripts,
-            expected=self._expected,
+            programs=self._programs,
             build_store=self._build_store,
         )
 
     def _commits(self, name: str, request: ProbeRequest) -> NeededCommits:
-        overlays = [overlay.commit for overlay in self._stack.repositories[name].overlays]
-        there = [request.revisions[name]] if name in request.revisions else []
-        own = [*there, *list_patches(request.revisions, name)]
-        commits = [*own, *overlays]
+        """Return the commits that a probe needs of a repository. Raises `UserError`."""
+        revision = [request.revisions[name]] if name in request.revisions else []
+        tested = [*revision, *list_patches(request.revisions, name)]
+        commits = [*tested, *(overlay.commit for overlay in self._stack.repositories[name].overlays)]
         for sha in commits:
             self._workspace.ensure_commit(name, sha)
         if self._stack.repositories[name].submodules:
-            commits += self._submodules(name, own)
+            commits += self._submodules(name, tested)
         lost = self._workspace.fetch_missing(name, "--no-walk", *commits).missing if commits else ()
         return NeededCommits.from_clone(
             self.clone(name), commits, lost=lost, stack=self._stack.name, name=name
         )
 
     def _submodules(self, name: str, commits: Sequence[str]) -> list[str]:
-        """Return the commits of submodules that commits of a repository pin.
+        """Return the commits of submodules that commits of a repository pin. Raises `MissingSubmoduleError`.
 
-        Raises `MissingSubmoduleError` where the checkout lacks one. A host could not distinguish such a submodule from
-        one that the checkout never had.
+        A host could not distinguish a submodule that lacks a commit from one that the checkout never had.
         """
         pinned: list[str] = []
         besides = self._stack.submodule_paths(name)
@@ -401,19 +391,17 @@ class ParcelMaker:
 
     def _pack_runtime_dir(self, folder: Path) -> str:
         if folder not in self._runtime_dirs:
-            with tempfile.TemporaryDirectory() as temporary:
-                archive = Path(temporary) / "archive"
-                pack_folder(folder, archive)
-                digest = self._packed.take(archive)
-            self._sources[digest] = self._packed.path(digest)
-            self._runtime_dirs[folder] = digest
+            self._folder.mkdir(parents=True, exist_ok=True)
+            archive = self._folder / f"{len(self._runtime_dirs)}.archive"
+            pack_folder(folder, archive)
+            self._runtime_dirs[folder] = self._register(archive)
         return self._runtime_dirs[folder]
 
 
 def unpack(parcel: ProbeParcel, home: Home, directory: Path) -> tuple[Stack, ProbeRequest]:
-    """Return the stack and the request as they are at a host that has the whole parcel.
+    """Return the stack and the request with paths of this host, which has the whole parcel.
 
-    `directory` is for logs and for what is kept of the run.
+    `directory` is the host's folder for the logs and the build directory of the run.
 
     Raises:
         UserError: the host lacks a program, or has another version of this tool.
@@ -421,38 +409,38 @@ def unpack(parcel: ProbeParcel, home: Home, directory: Path) -> tuple[Stack, Pro
     """
     _check_host(parcel)
     request, objects = parcel.request, Objects(home.objects)
-    golden = None if request.golden is None else _golden(request.golden, home)
+    golden = None if request.golden is None else _assemble_golden(request.golden, home)
     case, options = request.case, request.options
     if parcel.runtime_dir is not None:
         folder = home.objects / f"{parcel.runtime_dir}.folder"
         if not folder.is_dir():
             with tempfile.TemporaryDirectory(dir=home.objects) as temporary:
                 unpack_folder(objects.path(parcel.runtime_dir), Path(temporary) / "folder")
-                _move_unless_there(Path(temporary) / "folder", folder)
+                _move_unless_present(Path(temporary) / "folder", folder)
         options = replace(options, runtime_dir=folder)
         if case is not None and case.path.is_absolute():
             case = frozen_build_case(folder)
     if golden is not None and options.golden_data is not None:
         options = replace(options, golden_data=golden.directory)
     moved = replace(request, golden=golden, options=options, case=case, directory=directory)
-    return _stack_at(parcel, home, objects), moved
+    return _relocate_stack(parcel, home, objects), moved
 
 
 def _check_host(parcel: ProbeParcel) -> None:
-    here = version("precision-bisect")
-    if here != parcel.version:
+    installed = version("precision-bisect")
+    if installed != parcel.version:
         raise UserError(
-            f"expected precision-bisect {parcel.version}, as the driver has, found {here}; install it here"
+            f"expected precision-bisect {parcel.version}, as the driver has, found {installed}; install it here"
         )
-    for path in parcel.expected:
+    for path in parcel.programs:
         if not Path(path).exists():
             raise UserError(
                 f"{path}: expected the program that the case's command names, found none; install it here"
             )
 
 
-def _golden(golden: FrozenGolden, home: Home) -> FrozenGolden:
-    """Assemble frozen data from its objects."""
+def _assemble_golden(golden: FrozenGolden, home: Home) -> FrozenGolden:
+    """Return frozen data whose folder consists of hard links to objects."""
     folder = home.golden / golden.digest
     if not folder.is_dir():
         home.golden.mkdir(parents=True, exist_ok=True)
@@ -461,18 +449,15 @@ def _golden(golden: FrozenGolden, home: Home) -> FrozenGolden:
             for name, digest in golden.files.items():
                 target = partial / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                _link(Objects(home.objects).path(digest), target)
-            _move_unless_there(partial, folder)
+                source = Objects(home.objects).path(digest)
+                source.chmod(0o444)
+                target.hardlink_to(source)
+            _move_unless_present(partial, folder)
     return FrozenGolden(digest=golden.digest, directory=folder, files=golden.files)
 
 
-def _link(source: Path, target: Path) -> None:
-    source.chmod(0o444)
-    target.hardlink_to(source)
-
-
-def _move_unless_there(folder: Path, target: Path) -> None:
-    """Move a folder into place, unless another probe of this host has just done so."""
+def _move_unless_present(folder: Path, target: Path) -> None:
+    """Move a folder to `target`, unless another probe of this host has just done so."""
     try:
         folder.rename(target)
     except OSError:
@@ -480,27 +465,27 @@ def _move_unless_there(folder: Path, target: Path) -> None:
             raise
 
 
-def _stack_at(parcel: ProbeParcel, home: Home, objects: Objects) -> Stack:
+def _relocate_stack(parcel: ProbeParcel, home: Home, objects: Objects) -> Stack:
+    """Return a parcel's stack with the paths of mirrors and scripts at this host."""
     stack = parcel.stack
     repositories = {
         name: repository.model_copy(update={"path": Mirror(home, parcel.commits[name]).path})
         for name, repository in stack.repositories.items()
     }
-    command = tuple(
-        literal(str(_runnable(objects.path(parcel.scripts[word])))) if word in parcel.scripts else word
-        for word in stack.case.command
-    )
-    case = stack.case.model_copy(update={"command": command})
+    command: list[str] = []
+    for word in stack.case.command:
+        if word in parcel.scripts:
+            script = objects.path(parcel.scripts[word])
+            script.chmod(0o555)
+            command.append(escape_braces(str(script)))
+        else:
+            command.append(word)
+    case = stack.case.model_copy(update={"command": tuple(command)})
     return stack.model_copy(update={"repositories": repositories, "case": case})
 
 
-def _runnable(script: Path) -> Path:
-    script.chmod(0o555)
-    return script
-
-
-def _own_files(stack: Stack) -> Iterator[tuple[str, Path]]:
-    """Yield the words of the case's command that name files of this machine, outside any commit."""
+def _local_files(stack: Stack) -> Iterator[tuple[str, Path]]:
+    """Yield the words of the case's command that are full paths of files on this machine, and the paths."""
     for word in stack.case.command:
         if placeholders(word):
             continue
@@ -510,30 +495,31 @@ def _own_files(stack: Stack) -> Iterator[tuple[str, Path]]:
 
 
 def _is_script(file: Path) -> bool:
-    """Return whether a file is text that runs anywhere, and no program of this machine."""
+    """Return whether a file is a script, which runs on any host. A program may need the libraries of this host."""
     with file.open("rb") as stream:
-        start = stream.read(len(_PROGRAM))
-    return start != _PROGRAM and file.stat().st_size <= _MAX_SCRIPT_BYTES
+        start = stream.read(len(_ELF_MAGIC))
+    return start != _ELF_MAGIC and file.stat().st_size <= _MAX_SCRIPT_BYTES
 
 
 @dataclass(frozen=True)
 class MissingContent:
-    """The contents of a parcel that a host lacks."""
+    """The contents of a parcel that a host lacks. It is false where the host lacks nothing."""
 
     commits: Mapping[str, MissingCommits]
-    """The lacked commits, by repository."""
+    """The commits, by repository."""
     objects: tuple[str, ...]
+    """The digests of the objects."""
 
     def __bool__(self) -> bool:
         return bool(self.commits or self.objects)
 
 
 def find_missing(home: Home, parcel: ProbeParcel) -> MissingContent:
-    """Return what a host lacks for a probe."""
-    lacked = {name: Mirror(home, needed).missing_commits() for name, needed in parcel.commits.items()}
+    """Return the contents of a parcel that a host lacks."""
+    missing = {name: Mirror(home, needed).missing_commits() for name, needed in parcel.commits.items()}
     objects = Objects(home.objects)
     return MissingContent(
-        commits={name: commits for name, commits in lacked.items() if commits is not None},
+        commits={name: commits for name, commits in missing.items() if commits is not None},
         objects=tuple(sorted(digest for digest in parcel.objects if not objects.has(digest))),
     )
 
@@ -549,17 +535,16 @@ def receive(home: Home, digest: str, sender: str, offset: int, piece: bytes) -> 
 
 
 def seal(home: Home, digest: str, sender: str) -> None:
-    """Add an object whose last piece has come. Raises `UserError`."""
+    """Make an object of a sender's pieces, once all have been received. Raises `UserError`."""
     Objects(home.objects).seal(digest, sender)
 
 
 def take_pack(home: Home, digest: str, sender: str, needed: NeededCommits) -> bool:
-    """Add the commits of a pack whose last piece has come to their mirror, and return whether they are complete then.
+    """Add a received pack to the mirror, and return whether the needed commits are complete then.
 
     Raises `UserError`.
-
-    Workers of one host may be sent the same pack at once. Each of these is a file of its own.
     """
+    # Workers of one host may get the same pack at once, so the pack is used as this sender's file, and not sealed.
     objects = Objects(home.objects)
     try:
         return Mirror(home, needed).add_pack(objects.check_received(digest, sender))
@@ -570,20 +555,20 @@ def take_pack(home: Home, digest: str, sender: str, needed: NeededCommits) -> bo
 
 
 def result_archive(home: Home, key: str) -> Path:
-    """Return the file that holds the result of a probe."""
+    """Return the file of an archived result."""
     return home.probe_results / key / "kept"
 
 
 def read_piece(home: Home, key: str, offset: int) -> bytes:
-    """Return one message of a probe's result, from an offset on; empty at its end. Raises `OSError`."""
+    """Return one piece of an archived result, from an offset on; empty at its end. Raises `OSError`."""
     with result_archive(home, key).open("rb") as file:
         file.seek(offset)
         return file.read(PIECE_BYTES)
 
 
 def forget(home: Home, key: str) -> None:
-    """Remove the result of a probe, which the driver has or does not want."""
-    shutil.rmtree(home.probe_results / key, ignore_errors=True)
+    """Remove the result of a probe, after the driver has fetched it or if it is not wanted."""
+    remove_tree(home.probe_results / key)
 
 
 def _no_room_error(home: Home, error: OSError) -> UserError:
@@ -591,32 +576,30 @@ def _no_room_error(home: Home, error: OSError) -> UserError:
 
 
 _SEND_TIMEOUT = 900.0
-"""A driver has this many seconds to send what is missing. A driver that died may come back."""
+"""A driver has this many seconds to send the missing contents. In this time, a driver that died may come back."""
 _REPEAT_INTERVAL = 5.0
-"""A host reports again after this many seconds that something is missing, because a report may be lost."""
+"""A host reports once in this many seconds that contents are missing, because a report may be lost."""
 
-OnSlot = Callable[[int, str], None]
-"""Such a function is called with the number of a slot and its activity."""
+OnSlotActivity = Callable[[int, str], None]
+"""Is called with the number of a slot and the current activity in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostProbeResult:
-    """The result of a probe at a host.
-
-    Paths in `result` are the host's, below `directory`. The file whose digest is `kept` holds the whole directory.
-    """
+    """The result of a probe at a host."""
 
     key: str
+    """The key of the task."""
     result: ProbeResult
+    """The result, with paths of the host."""
     directory: Path
-    kept: str
+    """The host's folder that had the files of the result."""
+    archive_digest: str
+    """The SHA-256 of the archive of that folder."""
 
 
 def attempt(make: Callable[[], HostProbeResult]) -> HostProbeResult | Exception | None:
-    """Return an attempt to make a probe at a host as an engine carries it.
-
-    That is the probe, None where it was stopped, or the reason why it cannot be made there.
-    """
+    """Make a probe; return its result, None where it was stopped, or an error that can travel to the driver."""
     try:
         return make()
     except InterruptedWorkError:
@@ -629,90 +612,92 @@ def attempt(make: Callable[[], HostProbeResult]) -> HostProbeResult | Exception 
 
 @dataclass(frozen=True, kw_only=True)
 class HostMachine:
-    """A host: its home, the variables that commands inherit there, and how many probes at most divide its cores."""
+    """A machine that makes probes for a driver."""
 
     home: Home
     variables: Mapping[str, str]
+    """The variables that commands inherit."""
     max_probes: int
+    """The greatest number of probes that divide the machine's cores."""
 
     def make(
         self,
         key: str,
         parcel: ProbeParcel,
         *,
-        on_lack: Callable[[], None],
-        on_activity: OnSlot,
+        on_missing: Callable[[], None],
+        on_activity: OnSlotActivity,
         interrupt: Interrupt,
     ) -> HostProbeResult:
-        """Make a probe, once all that it needs has come.
+        """Make a probe, after its contents have arrived. `on_missing` is called while they have not.
 
         Raises:
-            UserError: it cannot be made here.
+            UserError: the probe cannot be made here.
             InterruptedWorkError: a stop is asked for.
         """
         directory = self.home.probe_results / key / "run"
         try:
-            with ExitStack() as held:
+            with ExitStack() as locks:
                 directory.mkdir(parents=True, exist_ok=True)
-                held.enter_context(hold_entries([directory.parent]))
+                locks.enter_context(hold_entries([directory.parent]))
                 try:
-                    self._await_contents(parcel, on_lack, interrupt, held)
-                    self._trim(parcel.stack)
+                    self._await_contents(parcel, on_missing, interrupt, locks)
+                    # The limit of the build cache also bounds what is kept for drivers.
+                    max_bytes = int(parcel.stack.limits.build_cache_gib * (1 << 30))
+                    for folder in (self.home.objects, self.home.probe_results):
+                        trim(folder, max_bytes=max_bytes)
                     result = self._make(parcel, directory, on_activity, interrupt)
-                    kept = result_archive(self.home, key)
-                    pack_folder(directory, kept)
-                    return HostProbeResult(key=key, result=result, directory=directory, kept=digest_of(kept))
+                    archive = result_archive(self.home, key)
+                    pack_folder(directory, archive)
+                    return HostProbeResult(
+                        key=key, result=result, directory=directory, archive_digest=digest_of(archive)
+                    )
                 except BaseException:
                     forget(self.home, key)
                     raise
                 finally:
-                    shutil.rmtree(directory, ignore_errors=True)
+                    remove_tree(directory)
         except OSError as error:
             raise UserError(
                 f"{error.filename or self.home.cache}: expected to be able to write here: {reason(error)}"
             ) from error
 
-    def _trim(self, stack: Stack) -> None:
-        """Bound what is kept for drivers by the limit of the build cache."""
-        for folder in (self.home.objects, self.home.probe_results):
-            trim(folder, most_bytes=int(stack.limits.build_cache_gib * (1 << 30)))
-
     def _await_contents(
-        self, parcel: ProbeParcel, on_lack: Callable[[], None], interrupt: Interrupt, held: ExitStack
+        self, parcel: ProbeParcel, on_missing: Callable[[], None], interrupt: Interrupt, locks: ExitStack
     ) -> None:
-        """Wait until the whole parcel has come, and hold its objects until `held` ends."""
+        """Wait until the contents of a parcel have arrived, and hold its objects until `locks` is closed."""
         begun = time.monotonic()
-        said = -_REPEAT_INTERVAL
+        next_report = 0.0
 
-        def has_come() -> bool:
-            nonlocal said
+        def has_arrived() -> bool:
+            nonlocal next_report
             if not find_missing(self.home, parcel):
                 objects = Objects(self.home.objects)
-                # Without the lock another probe could have removed one just now.
+                # Another probe may have removed an object since it was found.
                 with contextlib.suppress(FileNotFoundError):
-                    held.enter_context(
+                    locks.enter_context(
                         hold_entries(objects.path(digest) for digest in sorted(parcel.objects))
                     )
                     return True
-            passed = time.monotonic() - begun
-            if passed > _SEND_TIMEOUT:
+            elapsed = time.monotonic() - begun
+            if elapsed > _SEND_TIMEOUT:
                 raise UserError(
                     "expected the driver to send what this host lacks, found it silent; resume there"
                 )
-            if passed - said >= _REPEAT_INTERVAL:
-                said = passed
-                on_lack()
+            if elapsed >= next_report:
+                next_report = elapsed + _REPEAT_INTERVAL
+                on_missing()
             return False
 
-        interrupt.wait(has_come)
+        interrupt.wait(has_arrived)
 
     def _make(
-        self, parcel: ProbeParcel, directory: Path, on_activity: OnSlot, interrupt: Interrupt
+        self, parcel: ProbeParcel, directory: Path, on_activity: OnSlotActivity, interrupt: Interrupt
     ) -> ProbeResult:
         stack, request = unpack(parcel, self.home, directory)
         workspace = Workspace(stack, self.home)
 
-        def tell(text: str) -> None:
+        def report(text: str) -> None:
             on_activity(prober.slot.index, text)
 
         frozen = request.options.runtime_dir
@@ -722,7 +707,7 @@ class HostMachine:
                 workspace,
                 StackContent(stack, workspace),
                 self.home,
-                on_activity=tell,
+                on_activity=report,
                 variables=self.variables,
                 max_probes=self.max_probes,
                 interrupt=interrupt,

@@ -1,12 +1,8 @@
 """Caches the outputs of build steps, by the content that they were made from.
 
-`BuildCache` is the cache of one machine. `BuildStore` is a store that machines share: files at a URL that `fsspec`
-opens. That is a folder that all of them see, S3, or HTTP, for example; HTTP is read only. For each key a note,
-`keys/KEY`, holds the size and the SHA-256 of the build, which lies at `objects/SHA-256`. The build is written before
-its note, and a build that does not match its note is not used.
-
-`SharedBuilds` connects the two. Outputs that name this machine's own folders, in a file or a link, are useful only
-where these folders have the same path. They get another key, which includes the path.
+`BuildCache` is the cache of one machine. `BuildStore` is a store that machines share, at a URL that `fsspec` opens,
+such as a folder or S3. `SharedBuilds` connects the two: the cache fetches from the store what it lacks, and offers new
+builds.
 """
 
 import contextlib
@@ -18,7 +14,7 @@ import tarfile
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,11 +24,10 @@ from urllib.parse import urlsplit
 import msgspec
 from filelock import FileLock, Timeout
 
-from ...store.durable_files import replace_file, sync, sync_tree
+from ...store.durable_files import entries_below, remove, remove_tree, replace_file, sync, sync_tree
 from ...store.vocabulary import url_passwords
 from ..errors import UsageError, UserError
 from ..process.run import Interrupt, InterruptedWorkError, try_lock
-from ..workspace.slot import remove
 
 
 def digest_of(file: Path) -> str:
@@ -42,26 +37,33 @@ def digest_of(file: Path) -> str:
 
 
 _READ_ONLY = ("http", "https")
+"""Stores with these protocols cannot be written."""
 _PACKAGES = {"http": "aiohttp", "https": "aiohttp", "s3": "s3fs"}
+"""`fsspec` needs these packages, by protocol."""
 
 
 class BuildStoreError(Exception):
-    """The store cannot be used now, or its contents do not match its note."""
+    """The store cannot be used now, or a build in it does not match its note."""
 
 
 class _Note(msgspec.Struct, frozen=True):
+    """What the store's file `keys/KEY` says of the build at `objects/SHA-256`."""
+
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     bytes: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class BuildStore:
-    """The store at a URL.
+    """The store at a URL: a note for each key, and the builds by their SHA-256.
 
-    `check` is called between the pieces of a transfer, and may raise `InterruptedWorkError`.
+    A build is written before its note, and is not used unless it matches the note.
     """
 
     def __init__(self, url: str, *, check: Callable[[], None]) -> None:
-        """Raise `UserError` where this machine cannot open such a URL."""
+        """`check` is called between the pieces of a transfer, and may raise `InterruptedWorkError`.
+
+        Raises `UserError` where this machine cannot open such a URL.
+        """
         self._url = url
         self._check = check
         protocol = check_build_store(url)
@@ -76,15 +78,15 @@ class BuildStore:
         core: Any = fsspec.core
         self._files, self._root = core.url_to_fs(url, skip_instance_cache=True, use_listings_cache=False)
         self._is_local = protocol == "file"
-        self.takes = protocol not in _READ_ONLY
+        self.is_writable = protocol not in _READ_ONLY
 
     def has(self, key: str) -> bool:
-        """Return whether the store has a key. Raises `BuildStoreError`."""
+        """Return whether the store has a build under a key. Raises `BuildStoreError`."""
         with self._translate_errors():
             note = self._note(key)
             return note is not None and bool(self._files.exists(self._path("objects", note.sha256)))
 
-    def get(self, key: str, target: Path, *, most_bytes: int) -> bool:
+    def get(self, key: str, target: Path, *, max_bytes: int) -> bool:
         """Write the build under a key to a file; return False where there is none.
 
         Raises `BuildStoreError`, and `OSError` where there is no room.
@@ -94,13 +96,13 @@ class BuildStore:
             if note is None:
                 return False
             source = self._path("objects", note.sha256)
-            size: int | None = self._files.info(source).get("size") if self._files.exists(source) else -1
-        if size == -1:
-            return False
-        if max(note.bytes, size or 0) > most_bytes:
-            raise BuildStoreError(f"{source}: expected at most {most_bytes} bytes, found {size}")
+            if not self._files.exists(source):
+                return False
+            size: int | None = self._files.info(source).get("size")
+        if max(note.bytes, size or 0) > max_bytes:
+            raise BuildStoreError(f"{source}: expected at most {max_bytes} bytes, found {size}")
         with self._translate_errors():
-            self._files.get_file(source, str(target), callback=_callback(self._check, note.bytes))
+            self._files.get_file(source, str(target), callback=_piece_callback(self._check, note.bytes))
         if digest_of(target) != note.sha256:
             raise BuildStoreError(f"{source}: expected the SHA-256 that it is called by, found another")
         return True
@@ -110,9 +112,9 @@ class BuildStore:
         note = _Note(digest_of(file), file.stat().st_size)
         with self._translate_errors(), tempfile.TemporaryDirectory() as temporary:
             self._write(file, self._path("objects", note.sha256))
-            noted = Path(temporary) / "note"
-            noted.write_bytes(msgspec.json.encode(note))
-            self._write(noted, self._path("keys", key))
+            note_file = Path(temporary) / "note"
+            note_file.write_bytes(msgspec.json.encode(note))
+            self._write(note_file, self._path("keys", key))
 
     def _note(self, key: str) -> _Note | None:
         try:
@@ -122,12 +124,10 @@ class BuildStore:
         return msgspec.json.decode(text, type=_Note)
 
     def _write(self, file: Path, target: str) -> None:
-        """Write a file to the store in one step.
-
-        An object store puts a file in place at once. In a folder, the file gets its name when it is whole.
-        """
+        """Write a file to the store in one step, so that no reader sees a part of it."""
         if not self._is_local:
-            self._files.put_file(str(file), target, callback=_callback(self._check, None))
+            # An object store shows a file once it is whole.
+            self._files.put_file(str(file), target, callback=_piece_callback(self._check, None))
             return
         Path(target).parent.mkdir(parents=True, exist_ok=True)
         with replace_file(Path(target)) as incoming:
@@ -138,7 +138,7 @@ class BuildStore:
 
     @contextmanager
     def _translate_errors(self) -> Generator[None]:
-        """Turn every kind of store's own errors into `BuildStoreError`."""
+        """Raise `BuildStoreError` in place of an error in the block, whose type depends on the kind of store."""
         try:
             yield
         except InterruptedWorkError:
@@ -148,7 +148,7 @@ class BuildStore:
 
 
 def check_build_store(url: str) -> str:
-    """Return the protocol of a URL. Raises `UsageError` where no store can be there."""
+    """Return the protocol of a store's URL. Raises `UsageError` where the URL cannot be one."""
     from fsspec.registry import known_implementations  # pyright: ignore[reportMissingTypeStubs]
 
     known: Any = known_implementations
@@ -175,17 +175,14 @@ def check_build_store(url: str) -> str:
     return protocol
 
 
-def _callback(check: Callable[[], None], most_bytes: int | None) -> object:
-    """Return a callback that `fsspec` calls for each piece.
-
-    It stops a transfer that is no longer wanted, or that is longer than announced.
-    """
+def _piece_callback(check: Callable[[], None], max_bytes: int | None) -> object:
+    """Return a callback for the pieces of a transfer. It calls `check`, and raises if there are more bytes."""
     from fsspec.callbacks import Callback  # pyright: ignore[reportMissingTypeStubs]
 
     def on_piece(size: int | None, value: int) -> None:
         check()
-        if most_bytes is not None and value > most_bytes:
-            raise BuildStoreError(f"expected {most_bytes} bytes, found more")
+        if max_bytes is not None and value > max_bytes:
+            raise BuildStoreError(f"expected {max_bytes} bytes, found more")
 
     make: Any = Callback
     return make(hooks={"piece": on_piece})
@@ -196,38 +193,34 @@ class ArchiveError(Exception):
 
 
 def pack_folder(folder: Path, archive: Path) -> None:
-    """Write a folder's entries to a compressed archive. Equal entries give equal archives. Raises `OSError`."""
+    """Write a folder's entries to a compressed archive, the same for equal entries. Raises `OSError`."""
     with (
         archive.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for path in sorted(folder.rglob("*")):
+        for path in sorted(entries_below(folder)):
             tar.add(path, arcname=str(path.relative_to(folder)), recursive=False, filter=_strip_owner)
 
 
 def unpack_folder(archive: Path, folder: Path) -> None:
-    """Extract an archive's entries to a folder. Entries outside the folder, and links to there, are left out.
-
-    Raises:
-        OSError: there is no room for them.
-    """
+    """Extract an archive's entries to a folder, except entries and links that lead out of it. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive, mode="r:gz") as tar:
         tar.extractall(folder, filter=_keep_if_inside)
 
 
-def unpack_whole(archive: Path, folder: Path, *, most_bytes: int) -> None:
+def unpack_whole(archive: Path, folder: Path, *, max_bytes: int) -> None:
     """Extract all entries of an archive to a new folder.
 
     Raises:
-        ArchiveError: it is no archive, an entry would lie outside or lead there, or it holds more than `most_bytes`.
-        OSError: there is no room for them.
+        ArchiveError: it is no archive, has more than `max_bytes`, or an entry leads out of the folder.
+        OSError: there is no room.
     """
     folder.mkdir(parents=True)
     try:
         with gzip.open(archive, "rb") as stream:
-            bounded = cast(BinaryIO, _BoundedStream(stream, most_bytes))
+            bounded = cast(BinaryIO, _BoundedStream(stream, max_bytes))
             with tarfile.open(fileobj=bounded, mode="r|") as tar:
                 tar.extractall(folder, filter="data")
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
@@ -235,11 +228,11 @@ def unpack_whole(archive: Path, folder: Path, *, most_bytes: int) -> None:
 
 
 class _BoundedStream:
-    """A stream that raises an error when it is longer than allowed."""
+    """A stream that raises `ArchiveError` when more than `max_bytes` are read."""
 
-    def __init__(self, stream: gzip.GzipFile, most_bytes: int) -> None:
+    def __init__(self, stream: gzip.GzipFile, max_bytes: int) -> None:
         self._stream = stream
-        self._left = most_bytes
+        self._left = max_bytes
 
     def read(self, count: int) -> bytes:
         data = self._stream.read(count)
@@ -251,7 +244,7 @@ class _BoundedStream:
 
 def _strip_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        return None  # Such a member is a pipe or a socket that a run left.
+        return None  # A run left a pipe or a socket.
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member
@@ -269,24 +262,27 @@ _READ = 1 << 20
 
 
 class SharedBuilds:
-    """Uses the shared store for the cache of one machine. `own` is the folder of all that this machine makes itself."""
+    """Uses the shared store for the cache of one machine.
 
-    def __init__(self, store: BuildStore, *, own: Path, most_bytes: int) -> None:
+    `own` is the folder of the machine's slots and clones. A build in which its path occurs is useful only to machines
+    with the same path, so its key includes the path.
+    """
+
+    def __init__(self, store: BuildStore, *, own: Path, max_bytes: int) -> None:
         self._store = store
         self._own = own
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self.trouble: str | None = None
-        """Says why the store could not be used. It is not asked again until `begin`, because each try may take
-        minutes."""
+        """Why the store could not be used. It is not tried again until `begin`, because a try may take minutes."""
 
     def begin(self) -> None:
-        """Start a new build. The trouble with the store may be over."""
+        """Begin a new build, for which the store is tried again."""
         self.trouble = None
 
     def fetch(self, key: str, entry: Path, names: set[str]) -> bool:
-        """Make a new folder, with entries of these names, from the store's build under a key.
+        """Make the folder `entry` from the store's build under a key, which must have entries of these names.
 
-        Returns False where the store has no such build, or it cannot be used. Raises `OSError` where there is no room.
+        Returns False where the store has no such build, or cannot be used. Raises `OSError` where there is no room.
         """
         if self.trouble is not None:
             return False
@@ -294,8 +290,8 @@ class SharedBuilds:
             archive = Path(temporary) / "archive"
             try:
                 for each in (key, self._path_specific_key(key)):
-                    if self._store.get(each, archive, most_bytes=self._most_bytes):
-                        unpack_whole(archive, entry, most_bytes=self._most_bytes)
+                    if self._store.get(each, archive, max_bytes=self._max_bytes):
+                        unpack_whole(archive, entry, max_bytes=self._max_bytes)
                         found = {each.name for each in entry.iterdir()}
                         if found != names:
                             raise ArchiveError(f"expected a build with entries {names}, found {found}")
@@ -305,10 +301,10 @@ class SharedBuilds:
         return False
 
     def offer(self, key: str, entry: Path) -> None:
-        """Store a folder, unless the store has it or it cannot be useful elsewhere. Raises `OSError`."""
-        if self.trouble is not None or not self._store.takes or _has_escaping_link(entry):
+        """Store a folder under a key, unless the store has it, or the folder is useless elsewhere. Raises `OSError`."""
+        if self.trouble is not None or not self._store.is_writable or _has_escaping_link(entry):
             return
-        key = self._path_specific_key(key) if self._is_named_in(entry) else key
+        key = self._path_specific_key(key) if self._occurs_in(entry) else key
         try:
             if not self._store.has(key):
                 with tempfile.TemporaryDirectory(dir=entry.parent, suffix=".incoming") as temporary:
@@ -321,19 +317,18 @@ class SharedBuilds:
     def _path_specific_key(self, key: str) -> str:
         return hashlib.sha256(f"{key} at {self._own}".encode()).hexdigest()
 
-    def _is_named_in(self, entry: Path) -> bool:
+    def _occurs_in(self, entry: Path) -> bool:
+        """Return whether a file of a folder contains the path of the machine's own folder."""
         names = {bytes(self._own), bytes(self._own.resolve())}
-        return any(_holds(path, names) for path in _files(entry))
-
-
-def _files(entry: Path) -> Iterator[Path]:
-    return (path for path in entry.rglob("*") if path.is_symlink() or path.is_file())
+        # Links need no search, because a folder with absolute links is not offered.
+        files = (path for path in entries_below(entry) if path.is_file() and not path.is_symlink())
+        return any(_contains(path, names) for path in files)
 
 
 def _has_escaping_link(entry: Path) -> bool:
-    """Return whether a link leads to something that does not travel with the entry."""
+    """Return whether a link in a folder is absolute, or leads out of the output that contains the link."""
     root = entry.resolve()
-    links = (path for path in _files(entry) if path.is_symlink())
+    links = (path for path in entries_below(entry) if path.is_symlink())
     return any(
         path.readlink().is_absolute()
         or not path.resolve().is_relative_to(root / path.relative_to(entry).parts[0])
@@ -341,10 +336,8 @@ def _has_escaping_link(entry: Path) -> bool:
     )
 
 
-def _holds(path: Path, names: set[bytes]) -> bool:
+def _contains(path: Path, names: set[bytes]) -> bool:
     """Return whether a file contains one of the names."""
-    if path.is_symlink():
-        return False  # An entry with absolute links is never offered to the store.
     longest = max(len(name) for name in names)
     with path.open("rb") as file:
         end = b""
@@ -362,10 +355,7 @@ _OUTGOING_SUFFIX = ".outgoing"
 
 
 class BuildCache:
-    """Keeps outputs of steps by key, and drops the least recently used ones when they outgrow `limit` bytes.
-
-    Outputs that are not here may be in `shared`, which also receives new ones.
-    """
+    """Keeps outputs of steps by key. Of more than `limit` bytes, it removes the least recently used outputs."""
 
     def __init__(
         self,
@@ -382,18 +372,18 @@ class BuildCache:
         self._locks = directory / "locks"
 
     def begin(self) -> None:
-        """Start a new build, for which `trouble` is reported again."""
+        """Begin a new build, for which the shared builds are tried again."""
         if self._shared is not None:
             self._shared.begin()
 
     @property
     def trouble(self) -> str | None:
-        """Return why the shared builds could not be used."""
+        """Return why the shared builds could not be used; None where they could, or where there are none."""
         return None if self._shared is None else self._shared.trouble
 
     @contextlib.contextmanager
     def claim(self, key: str) -> Generator[None]:
-        """Hold a key, so that no other process builds it at the same time.
+        """Lock a key for the block, so that no other process builds it at the same time.
 
         Raises `InterruptedWorkError`.
         """
@@ -413,11 +403,7 @@ class BuildCache:
         return (self._directory / key).is_dir()
 
     def restore(self, key: str, outputs: list[Path]) -> bool:
-        """Replace the outputs of a claimed key by the saved ones.
-
-        Returns False where they are neither in the cache nor shared. Then the old outputs are removed all the same,
-        because they belong to another key.
-        """
+        """Replace outputs by the saved ones of a claimed key. Without saved ones, remove them and return False."""
         for output in outputs:
             remove(output)
         if not self.holds(key) and not self._fetch(key, outputs):
@@ -428,24 +414,24 @@ class BuildCache:
         for index, output in enumerate(outputs):
             output.parent.mkdir(parents=True, exist_ok=True)
             _copy(saved / str(index), output)
-            # The sources were checked out just now, and the stack's own build would treat outputs older than them as
-            # stale. Equal times for all outputs keep them equally old.
-            for path in (output, *output.rglob("*")) if output.is_dir() else (output,):
+            # A build that compares times would treat outputs that are older than the sources, or than each other, as
+            # stale.
+            for path in (output, *entries_below(output)) if output.is_dir() else (output,):
                 os.utime(path, ns=(now, now), follow_symlinks=False)
         return True
 
     def save(self, key: str, outputs: list[Path]) -> None:
-        """Keep the outputs of a claimed key. A full disk loses the copy, not the build."""
+        """Keep the outputs of a claimed key. If that fails, for lack of room for example, nothing is kept."""
         temporary = self._directory / f"{key}{_INCOMING_SUFFIX}"
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary)
         try:
             temporary.mkdir(parents=True)
             for index, output in enumerate(outputs):
                 _copy(output, temporary / str(index))
             (temporary / _SIZE_FILE).write_text(str(_size(temporary)))
             self._put(temporary, key)
-        except OSError:
-            shutil.rmtree(temporary, ignore_errors=True)
+        except (OSError, RecursionError):  # `copytree` calls itself for each folder of a folder.
+            remove_tree(temporary)
             return
         if self._shared is not None:
             with contextlib.suppress(OSError):
@@ -453,11 +439,11 @@ class BuildCache:
         self._trim()
 
     def _fetch(self, key: str, outputs: list[Path]) -> bool:
-        """Fetch a build of another machine. A full disk loses the copy."""
+        """Fetch a shared build into the cache. Return False where there is none, or no room."""
         if self._shared is None:
             return False
         temporary = self._directory / f"{key}{_INCOMING_SUFFIX}"
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary)
         try:
             entries = {_SIZE_FILE, *map(str, range(len(outputs)))}
             if not self._shared.fetch(key, temporary, entries):
@@ -467,18 +453,19 @@ class BuildCache:
         except OSError:
             return False
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            remove_tree(temporary)
         self._trim()
         return True
 
     def _put(self, temporary: Path, key: str) -> None:
-        """Move a whole entry into the cache. After a power cut no empty file may pass for a build."""
+        """Move a complete entry into the cache."""
+        # After a power cut, no empty file may pass for a build.
         sync_tree(temporary)
         temporary.replace(self._directory / key)
         sync(self._directory)
 
     def _trim(self) -> None:
-        """Remove the oldest entries over the limit, and remains of killed processes. Entries in use stay."""
+        """Remove the oldest entries over the limit, and what killed processes left. Entries in use stay."""
         entries: list[tuple[float, int, Path]] = []
         for entry in self._directory.iterdir():
             if entry.suffix in (_INCOMING_SUFFIX, _OUTGOING_SUFFIX):
@@ -494,13 +481,14 @@ class BuildCache:
             total -= size
 
     def _discard(self, entry: Path) -> None:
+        """Remove an entry, unless another process has claimed its key."""
         with contextlib.suppress(Timeout, OSError), FileLock(self._locks / entry.stem, blocking=False):
-            # An entry that a killed process left half removed must not pass for a whole one.
+            # An entry that is removed only in part must not pass for a complete one.
             outgoing = entry.with_suffix(_OUTGOING_SUFFIX)
             if entry != outgoing:
-                shutil.rmtree(outgoing, ignore_errors=True)
+                remove_tree(outgoing)
                 entry.replace(outgoing)
-            shutil.rmtree(outgoing, ignore_errors=True)
+            remove_tree(outgoing)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -511,4 +499,4 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _size(directory: Path) -> int:
-    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file())
+    return sum(path.lstat().st_size for path in entries_below(directory) if path.is_file())

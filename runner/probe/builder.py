@@ -1,8 +1,8 @@
-"""Builds the toolchain of a slot, step by step. Only steps whose inputs have changed run.
+"""Builds the toolchain of a slot, step by step, and caches what steps and runs compile.
 
-`Builder` keeps the outputs of steps by their content. `RunCompileCache` does the same for what runs of the case compile
-for themselves, such as a runtime's kernels. Runs of one commit compile them once, and no commit uses what another one
-has compiled.
+`Builder` runs only steps whose inputs have changed, and keeps their outputs by the content of the inputs.
+`RunCompileCache` keeps what runs of the case compile for themselves, such as a runtime's kernels. Runs of one commit
+compile it once, and no commit uses the kernels of another one.
 """
 
 import contextlib
@@ -16,7 +16,8 @@ from pathlib import Path
 from ...store.vocabulary import BuildSource
 from ..process.run import Command, Interrupt, execute
 from ..stack import Stack, fill
-from ..verdict.classify import Classification, Ending, classify_build_failure
+from ..verdict.classify import Classification, classify_build_failure
+from ..verdict.rules import Ending
 from ..workspace.content import StackContent
 from ..workspace.slot import Slot, find_link
 from .build_cache import BuildCache, BuildStore, SharedBuilds
@@ -30,9 +31,9 @@ def digest(value: Mapping[str, object]) -> str:
 _LOW_PRIORITY = ("nice", "-n", "19")
 
 _KEPT_OUTPUT = 400
-"""This number of lines are classified at either end of a failing step's output.
+"""The first and the last lines of a failing step's output are classified: this many each.
 
-Compilers put the cause first; pip and make put it last."""
+Compilers print the cause first; pip and make print it last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +46,12 @@ class BuiltToolchain:
     step_seconds: Mapping[str, float]
     """The seconds of each step that ran."""
     trouble: str | None = None
-    """Says why the store of builds could not be used."""
+    """Why the store of builds could not be used; None where it could, or where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FailedBuild:
-    """A step that failed, and why."""
+    """A step that failed, and why. `seconds` is the time of that step."""
 
     step: str
     ending: Ending
@@ -70,10 +71,7 @@ class Builder:
         interrupt: Interrupt | None = None,
         build_store: str | None = None,
     ) -> None:
-        """`build_store` is the URL of a store that other machines use too.
-
-        Raises `UserError` where it cannot be opened.
-        """
+        """`build_store` is the URL of a store that machines share. Raises `UserError` where it cannot be opened."""
         self._stack = stack
         self._content = content
         self._interrupt = interrupt
@@ -81,8 +79,8 @@ class Builder:
         shared: SharedBuilds | None = None
         if build_store is not None:
             check = (lambda: None) if interrupt is None else interrupt.check
-            # Slots and clones are beside the cache.
-            shared = SharedBuilds(BuildStore(build_store, check=check), own=cache.parent, most_bytes=limit)
+            # The folder around the cache also contains the slots and the clones.
+            shared = SharedBuilds(BuildStore(build_store, check=check), own=cache.parent, max_bytes=limit)
         self.cache = BuildCache(cache, limit=limit, interrupt=interrupt, shared=shared)
 
     def build(
@@ -95,13 +93,12 @@ class Builder:
         values: Mapping[str, str],
         logs: Path,
         on_step: Callable[[str], None],
-        gently: bool = False,
+        nice: bool = False,
     ) -> BuiltToolchain | FailedBuild:
-        """Build the slot, which is checked out at `revisions`, until the case can run.
+        """Build the slot, in which `revisions` are checked out. Raises `InterruptedWorkError`.
 
-        `surroundings` is the environment's description (part of the key). `environment` holds the processes' variables,
-        and `values` those of the placeholders. `gently` gives all other processes priority. Raises
-        `InterruptedWorkError`.
+        `surroundings` is the environment's description, which is part of the key. `environment` has the variables of
+        steps, and `values` those of the placeholders. `nice` gives other processes priority, as `nice` of Unix does.
         """
         begun = time.monotonic()
         self.cache.begin()
@@ -111,36 +108,34 @@ class Builder:
         for name, step in self._stack.steps.items():
             key = keys[name] = self._key(name, revisions, surroundings, values=values)
             outputs = [slot.directory / output for output in step.outputs]
-            if slot.built_key(name) == key and all(output.exists() for output in outputs):
+            if slot.step_key(name) == key and all(output.exists() for output in outputs):
                 continue
-            if _lie_behind_link(outputs, slot.directory):  # An earlier step made it.
+            if _has_link(outputs, slot.directory):
+                # An earlier step made the link, and what is behind it must not be removed.
                 return _missing_outputs_failure(name, outputs, 0.0)
             on_step(name)
-            slot.forget(name)
+            slot.forget_step(name)
             with self.cache.claim(key) if outputs else contextlib.nullcontext():
                 if outputs and self.cache.restore(key, outputs):
                     restored = True
                 else:
-                    failure = self._run(
-                        slot, name, environment=environment, values=values, logs=logs, gently=gently
+                    result = self._run(
+                        slot, name, environment=environment, values=values, logs=logs, nice=nice
                     )
-                    if isinstance(failure, FailedBuild):
-                        return failure
-                    step_seconds[name] = failure
-                    missing = [
-                        each
-                        for each in outputs
-                        if not each.exists() or _lie_behind_link([each], slot.directory)
-                    ]
-                    if missing:
-                        return _missing_outputs_failure(name, missing, failure)
+                    if isinstance(result, FailedBuild):
+                        return result
+                    step_seconds[name] = result
                     if outputs:
                         self.cache.save(key, outputs)
-            slot.record(name, key)
-        there = BuildSource.PRESENT if keys else BuildSource.NONE
+            slot.record_step(name, key)
+        source = BuildSource.PRESENT if keys else BuildSource.NONE
+        if step_seconds:
+            source = BuildSource.BUILT
+        elif restored:
+            source = BuildSource.CACHED
         return BuiltToolchain(
             key=digest(keys),
-            source=BuildSource.BUILT if step_seconds else BuildSource.CACHED if restored else there,
+            source=source,
             seconds=time.monotonic() - begun,
             step_seconds=step_seconds,
             trouble=self.cache.trouble,
@@ -154,6 +149,7 @@ class Builder:
         *,
         values: Mapping[str, str],
     ) -> str:
+        """Return the key of a step's outputs: of everything that may change them."""
         step = self._stack.steps[name]
         return digest(
             {
@@ -177,19 +173,22 @@ class Builder:
         environment: Mapping[str, str],
         values: Mapping[str, str],
         logs: Path,
-        gently: bool,
+        nice: bool,
     ) -> FailedBuild | float:
-        """Run one build step. Return its seconds, or the failed build."""
+        """Run one build step. Return its seconds, or the failure."""
         step = self._stack.steps[name]
-        output = _Output()
+        output = _StepOutput()
         slot.begin_step(name)
         finished = execute(
             Command(
-                argv=[*(_LOW_PRIORITY if gently else ()), *(fill(word, values) for word in step.command)],
+                argv=[
+                    *(_LOW_PRIORITY if nice else ()),
+                    *(fill(word, values) for word in step.command),
+                ],
                 cwd=slot.directory / fill(step.cwd, values),
                 environment=environment,
                 timeout=step.timeout,
-                holds=(slot.lock,),
+                locks=(slot.lock,),
                 interrupt=self._interrupt,
             ),
             log=logs / f"build-{name}.log.gz",
@@ -197,19 +196,21 @@ class Builder:
         )
         if finished.ending.kind == "exit":
             slot.end_step()
-        if finished.ending.is_clean:
-            return finished.seconds
-        return FailedBuild(
-            step=name,
-            ending=finished.ending,
-            classification=classify_build_failure(output.lines(), finished.ending),
-            seconds=finished.seconds,
-        )
+        if not finished.ending.is_clean:
+            return FailedBuild(
+                step=name,
+                ending=finished.ending,
+                classification=classify_build_failure(output.lines(), finished.ending),
+                seconds=finished.seconds,
+            )
+        outputs = [slot.directory / path for path in step.outputs]
+        missing = [each for each in outputs if not each.exists() or _has_link([each], slot.directory)]
+        return _missing_outputs_failure(name, missing, finished.seconds) if missing else finished.seconds
 
 
 @dataclass
-class _Output:
-    """The first and last lines of a step's output, numbered from 1."""
+class _StepOutput:
+    """The first and last lines that a step prints, numbered from 1."""
 
     head: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     tail: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
@@ -226,21 +227,22 @@ class _Output:
         return self.head + self.tail[-_KEPT_OUTPUT:]
 
 
-def _lie_behind_link(outputs: list[Path], slot: Path) -> bool:
+def _has_link(outputs: list[Path], slot: Path) -> bool:
+    """Return whether a folder between the slot and one of the outputs is a link."""
     return any(find_link(output, slot) is not None for output in outputs)
 
 
 def _missing_outputs_failure(name: str, missing: list[Path], seconds: float) -> FailedBuild:
-    """Return the failure of a step that reported success without leaving its outputs."""
+    """Return the failure of a step that exits with 0 but does not leave its outputs."""
     text = f"step {name} ended well but left no {', '.join(str(path) for path in missing)}"
-    ending = Ending(exit_code=0, signal=None, timed_out=False, cancelled=False)
+    ending = Ending(exit_code=0)
     return FailedBuild(
         step=name, ending=ending, classification=classify_build_failure([(0, text)], ending), seconds=seconds
     )
 
 
 class RunCompileCache:
-    """The folders and files in which a stack's runs keep what they have compiled."""
+    """Keeps the folders and files that runs compile for themselves (`case.compiled`), by content."""
 
     def __init__(self, stack: Stack, content: StackContent, cache: BuildCache) -> None:
         self._stack = stack
@@ -258,7 +260,7 @@ class RunCompileCache:
     ) -> str | None:
         """Return the key of what a run compiles; None where runs keep nothing.
 
-        `toolchain` is the build's own key, `surroundings` the environment's description.
+        `toolchain` is the key of the build, and `surroundings` is the environment's description.
         """
         if not self._stack.case.compiled:
             return None
@@ -275,15 +277,13 @@ class RunCompileCache:
         )
 
     def restore(self, key: str | None, slot: Path) -> None:
-        """Restore in a slot what an earlier run has compiled, and remove everything else. Raises
-        `InterruptedWorkError`.
-        """
+        """Replace a slot's compiled files by those that an earlier run kept, if any. Raises `InterruptedWorkError`."""
         if key is not None and (outputs := self._outputs(slot)):
             with self._cache.claim(key):
                 self._cache.restore(key, outputs)
 
     def keep(self, key: str | None, slot: Path) -> None:
-        """Keep what a run that ended by itself has compiled, unless it is there. Raises `InterruptedWorkError`."""
+        """Keep the compiled files of a run that was not cut short. Raises `InterruptedWorkError`."""
         if key is None or self._cache.holds(key):
             return
         outputs = self._outputs(slot)
@@ -292,6 +292,6 @@ class RunCompileCache:
                 self._cache.save(key, outputs)
 
     def _outputs(self, slot: Path) -> list[Path]:
-        """Return the paths of the case's outputs in a slot; none where a run has put a link on the way to one."""
+        """Return the paths of the compiled files in a slot; none where a run put a link on the way to one."""
         outputs = [slot / path for path in self._stack.case.compiled]
-        return [] if _lie_behind_link(outputs, slot) else outputs
+        return [] if _has_link(outputs, slot) else outputs

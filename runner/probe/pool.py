@@ -1,15 +1,8 @@
 """Workers of this machine, which make probes for a driver.
 
-`WorkerPool` starts the loops of the workers through joblib's loky, and each connects back to take probes. When a worker
-dies, the pool reports its probe and starts its loop again. A probe counts only once its result has arrived here. When
-this process ends, in whatever way, every connection ends, and with it every probe.
-
-A worker makes probes in its own slot, one after another. It remembers nothing: results go to the driver, which alone
-writes to the store. Any message during a probe, also the end of the connection, ends that probe and its processes.
-
-`AheadBuilder` builds the commit that is probably run next while a case runs. It has its own slot and a priority below
-the case's. Later probes take finished builds from the cache. A stopped build leaves what the stack's compiler cache has
-kept of it.
+`WorkerPool` starts workers through joblib's loky. Each worker connects back to the pool, and makes probes in its own
+slot, one after another. Any message to a worker during a probe ends that probe and its processes, and so does the end
+of the connection. So no probe outlives the driver. `AheadBuilder` builds the commit that probably runs next.
 """
 
 import contextlib
@@ -34,10 +27,6 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self, cast
 
 import psutil
-from joblib.externals import loky  # pyright: ignore[reportMissingTypeStubs]
-from joblib.externals.loky.backend import (  # pyright: ignore[reportMissingTypeStubs]
-    resource_tracker as loky_resource_tracker,
-)
 
 from ..errors import UsageError, UserError
 from ..process.run import Interrupt, InterruptedWorkError
@@ -47,107 +36,50 @@ from ..workspace.home import Home
 from ..workspace.slot import Workspace
 from .probe import Prober, ProbeRequest, ProbeResult
 
-_JOIN_TIMEOUT = 10.0
-"""The pool waits this many seconds for its first worker."""
-
-
-class OneWorker(Protocol):
-    """A pool of one worker."""
-
-    def begin(self, request: ProbeRequest) -> int:
-        """Give a probe to the worker."""
-        ...
-
-    def cancel(self, number: int) -> None:
-        """Stop a probe."""
-        ...
-
-    def catch_up(self, *, timeout: float = 0.0) -> None:
-        """Process what has happened; wait up to `timeout` seconds for a first worker."""
-        ...
-
-
-class AheadBuilder(ExitStack):
-    """Makes one build at a time, in a slot that is taken for the first build.
-
-    Leaving it stops the build and all its processes. All methods are for one thread.
-    """
-
-    def __init__(self, open_pool: Callable[[], AbstractContextManager[OneWorker]]) -> None:
-        """`open_pool` returns the worker as a context manager."""
-        super().__init__()
-        self._open_pool = open_pool
-        self._pool: OneWorker | None = None
-        self._number: int | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def begin(self, request: ProbeRequest) -> None:
-        """Begin a build in place of the previous one. Raises `UserError` where none can be made."""
-        self.stop()
-        if self._pool is None:
-            self._pool = self.enter_context(self._open_pool())
-        self._number = self._pool.begin(replace(request, build_only=True))
-        self._pool.catch_up(timeout=_JOIN_TIMEOUT)
-
-    def stop(self) -> None:
-        """Stop the current build, if there is one."""
-        if self._pool is not None and self._number is not None:
-            self._pool.cancel(self._number)
-            self._number = None
-
-    def catch_up(self) -> None:
-        """Process what has happened. Raises `UserError` where no build can be made."""
-        if self._pool is not None:
-            self._pool.catch_up()
-
-
 _WATCH_INTERVAL = 0.5
 """A worker checks once in this many seconds whether the driver lives."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The first message to a worker.
-
-    `max_probes` is how many probes at most divide the machine's cores. `build_store` is the URL of builds that
-    machines share.
-    """
+    """The first message to a worker."""
 
     stack: Stack
     home: Home
     variables: Mapping[str, str]
+    """The environment variables that commands inherit."""
     max_probes: int
+    """The greatest number of probes that divide the machine's cores."""
     build_store: str | None = None
+    """The URL of builds that machines share."""
 
 
 @dataclass(frozen=True)
-class Make:
-    """Asks the worker to make a probe. The driver identifies the probe by its number."""
+class ProbeOrder:
+    """Asks the worker to make a probe, which the driver identifies by a number."""
 
     number: int
     request: ProbeRequest
 
 
 @dataclass(frozen=True)
-class Cancel:
-    """Asks the worker to stop a probe, where it is still being made."""
+class CancelOrder:
+    """Asks the worker to stop a probe. A probe that has ended is not affected."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Stop:
+class StopOrder:
     """Tells the worker that no more probes will come."""
 
 
 @dataclass(frozen=True)
 class Activity:
-    """Tells the driver what is done now for a probe, and where, in words."""
+    """Tells the driver the current activity for a probe, and where it takes place, in words."""
 
     number: int
-    where: str
+    place: str
     text: str
 
 
@@ -161,17 +93,15 @@ class ProbeDone:
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """Tells the driver that no probe can be made here.
-
-    `expected` says that the user can remove the cause, and that it is no fault of this program.
-    """
+    """Tells the driver that the worker cannot make probes."""
 
     text: str
     expected: bool
+    """Whether the user can remove the cause. Otherwise it is a fault of this program."""
 
 
 def attach_to_driver(driver: int) -> None:
-    """Tie this process to the driver: it ignores Ctrl-C, which the driver handles, and ends when the driver ends."""
+    """Make this process end when the driver ends, and ignore Ctrl-C, which the driver handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
@@ -183,7 +113,7 @@ def attach_to_driver(driver: int) -> None:
 
 
 def run_worker(address: str, key: bytes) -> None:
-    """Connect to the driver and serve it until it says stop, or is gone."""
+    """Connect to the driver, and make its probes until it sends `StopOrder` or is gone."""
     try:
         connection = Client(address, authkey=key)
     except (OSError, EOFError, AuthenticationError):
@@ -193,7 +123,7 @@ def run_worker(address: str, key: bytes) -> None:
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:
-    """Make the probes that the driver asks for, until it says stop or is gone."""
+    """Make the driver's probes until it sends `StopOrder`. Raises `EOFError` and `ConnectionError` when it is gone."""
     setup = cast(Setup, connection.recv())
     number = 0
 
@@ -214,15 +144,15 @@ def _serve(connection: "Connection[Any, Any]") -> None:
         ) as prober:
             while True:
                 match connection.recv():
-                    case Make(number=number, request=request):
+                    case ProbeOrder(number=number, request=request):
                         try:
                             connection.send(ProbeDone(number, prober.probe(request)))
                         except InterruptedWorkError:
                             connection.send(ProbeDone(number, None))
-                    case Stop():
+                    case StopOrder():
                         return
                     case _:
-                        pass  # Such a message is the cancellation of a probe that had already ended.
+                        pass  # This cancels a probe that has ended.
     except (EOFError, ConnectionError):
         raise
     except UserError as error:
@@ -238,29 +168,27 @@ _START_COMMANDS = {
     "dask": "dask scheduler, dask worker tcp://HOST:8786 on each machine, DASK_SCHEDULER_ADDRESS=tcp://HOST:8786",
     "ray": "ray start --head, ray start --address=HEAD:6379 on each machine, RAY_ADDRESS=HEAD:6379",
 }
+_ADDRESS_VARIABLES = {"dask": "DASK_SCHEDULER_ADDRESS", "ray": "RAY_ADDRESS"}
 _SAFE_PATH = "PYTHONSAFEPATH"
 """If this variable is set, Python looks for no module in the current folder."""
-_ADDRESSES = {"dask": "DASK_SCHEDULER_ADDRESS", "ray": "RAY_ADDRESS"}
+_MAX_WORKERS_PER_CORE = 16
+"""This machine has at most this many workers for each of its cores.
 
-
-_MOST_WORKERS_PER_CORE = 16
-"""This machine has at most this many workers for each of its cores. Runs may wait for boards, but each worker is a
-process.
-
-More of them leave no time for anything else on the machine, and a submission may ask for them."""
+Workers that wait for boards need no core, but more of them would leave no time for anything else. A submission may ask
+for any number."""
 
 
 def check_backend(backend: Backend, *, jobs: int = 1) -> None:
-    """Check that workers of this kind are available.
+    """Check that `jobs` workers of this kind are available.
 
     Raises:
         UsageError: the backend's package or its cluster's address is missing, or this machine has too few cores.
     """
     if backend == "loky":
         cores = os.cpu_count() or 1
-        if jobs > cores * _MOST_WORKERS_PER_CORE:
+        if jobs > cores * _MAX_WORKERS_PER_CORE:
             raise UsageError(
-                f"--jobs {jobs}: expected at most {cores * _MOST_WORKERS_PER_CORE} runs at once on the {cores} cores "
+                f"--jobs {jobs}: expected at most {cores * _MAX_WORKERS_PER_CORE} runs at once on the {cores} cores "
                 "of this machine; ask for fewer, or share the runs among machines with --backend"
             )
         return
@@ -269,9 +197,10 @@ def check_backend(backend: Backend, *, jobs: int = 1) -> None:
             f"--backend {backend}: expected the package {_MODULES[backend]}, found none: "
             f"pip install 'precision-bisect[{backend}]'"
         )
-    if not os.environ.get(_ADDRESSES[backend]):
+    variable = _ADDRESS_VARIABLES[backend]
+    if not os.environ.get(variable):
         raise UsageError(
-            f"--backend {backend}: expected the address of a running cluster in ${_ADDRESSES[backend]}, found none; "
+            f"--backend {backend}: expected the address of a running cluster in ${variable}, found none; "
             f"start one and set it: {_START_COMMANDS[backend]}"
         )
 
@@ -279,24 +208,28 @@ def check_backend(backend: Backend, *, jobs: int = 1) -> None:
 def cluster_address(backend: Literal["dask", "ray"]) -> str:
     """Return the address of a cluster. Raises `UsageError`."""
     check_backend(backend)
-    return os.environ[_ADDRESSES[backend]]
+    return os.environ[_ADDRESS_VARIABLES[backend]]
 
 
 def call_in_parallel(function: Callable[..., None], arguments: tuple[Any, ...], *, times: int) -> None:
-    """Call a function `times` times at once, in as many processes, and wait for all. A single call runs here.
+    """Call a function `times` times at once, each time in a process of its own, and wait. A single call runs here.
 
-    Raises what a call raises, or loky's error where it loses a process. The processes import nothing from the current
-    folder, which may be a checkout with modules of any name.
+    Raises what a call raises, or loky's error where a process dies.
     """
     if times == 1:
         function(*arguments)
         return
+    # The import takes as long as a short run, which has a single worker.
+    from joblib.externals.loky.backend import (  # pyright: ignore[reportMissingTypeStubs]
+        resource_tracker as loky_resource_tracker,
+    )
+
+    # The current folder may be a checkout with modules of any name, and the processes must not import them.
     with _variable(_SAFE_PATH, "1"):
         resource_tracker.ensure_running()
         cast(Any, loky_resource_tracker).ensure_running()
-    own: Any = loky
     threads = str(max(1, (os.cpu_count() or 1) // times))
-    executor = own.get_reusable_executor(
+    executor = _loky().get_reusable_executor(
         max_workers=times,
         initializer=attach_to_driver,
         initargs=(os.getpid(),),
@@ -306,9 +239,15 @@ def call_in_parallel(function: Callable[..., None], arguments: tuple[Any, ...], 
         call.result()
 
 
+def _loky() -> Any:
+    from joblib.externals import loky  # pyright: ignore[reportMissingTypeStubs]
+
+    return loky
+
+
 @contextlib.contextmanager
 def _variable(name: str, value: str) -> Generator[None]:
-    """Set a variable that processes inherit which are started in the block."""
+    """Set an environment variable for the block."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:
@@ -320,7 +259,7 @@ def _variable(name: str, value: str) -> Generator[None]:
             os.environ[name] = before
 
 
-def kill_own_processes() -> None:
+def _kill_loky_processes() -> None:
     """Kill the processes that loky has started so far."""
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
@@ -328,21 +267,18 @@ def kill_own_processes() -> None:
                 child.kill()
 
 
-def end_own_processes() -> None:
+def _end_loky_processes() -> None:
     """End the processes that loky keeps for later calls."""
-    own: Any = loky
-    own.get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+    _loky().get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
 
-_MOST_LOSSES = 3
-"""At most this many workers may be lost in one probe, and all workers may end as often before any finished a probe.
-
-So many losses are no accident."""
+_MAX_LOSSES = 3
+"""The pool gives up after this many deaths of workers in one probe, or of all workers before a probe is finished."""
 _RESTART_DELAY = 1.0
 """Workers that ended are started again after this many seconds, so that a lasting fault does not make a busy loop."""
 
 _KILL_INTERVAL = 0.1
-"""This many seconds lie between two kills of workers, because more of them may be starting."""
+"""Workers are killed again after this many seconds, because some may have been starting."""
 _CLOSE_TIMEOUT = 10.0
 """Workers get this many seconds to notice that the pool is closing."""
 
@@ -372,34 +308,53 @@ class ProbeDelay:
 
 @dataclass(eq=False)
 class _Worker:
+    """The driver's side of a worker."""
+
     connection: "Connection[Any, Any]"
     number: int | None = None
-    """The number of the probe that the worker makes now."""
+    """The number of the probe that the worker makes now; None while it waits for one."""
     place: str | None = None
-    """The place where its probes are made; None before the first one."""
+    """The place where the worker makes probes; None before its first result."""
+    is_doomed: bool = False
+    """Whether loky ends the worker, because another one died."""
 
 
 @dataclass(frozen=True)
 class _WorkerJoin:
+    """A worker has connected to the pool."""
+
     worker: _Worker
 
 
 @dataclass(frozen=True)
 class _WorkerExit:
+    """The connection of a worker has ended."""
+
     worker: _Worker
 
 
 @dataclass(frozen=True)
 class _PoolExit:
-    """All workers have ended without being told to."""
+    """All workers have ended, and the pool did not stop them."""
 
     error: BaseException | None
+    """Why loky ended them; None where each ended by itself, and its failure may be reported later."""
 
 
 @dataclass(frozen=True)
 class _WorkerResult:
+    """A worker has finished a probe, and is free."""
+
     worker: _Worker
     done: ProbeDone
+
+
+@dataclass(frozen=True)
+class _WorkerError:
+    """A worker cannot go on."""
+
+    worker: _Worker
+    failure: WorkerFailure
 
 
 Event = Activity | ProbeDone | ProbeLost | ProbeRestart | ProbeDelay
@@ -413,12 +368,16 @@ class WorkerPool:
         self.jobs = jobs
         self._key = secrets.token_bytes(32)
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        """The messages of workers, and reports about workers, from other threads."""
         self._probes: dict[int, ProbeRequest] = {}
+        """The wanted probes, by number."""
         self._waiting: deque[int] = deque()
         self._workers: list[_Worker] = []
         self._numbers = itertools.count(1)
         self._losses: Counter[Path] = Counter()
-        self._barren_ends = 0
+        """The number of workers that died in each probe, by its directory."""
+        self._vain_exits = 0
+        """The number of deaths of all workers since the last probe that finished or was lost."""
         self._closing = threading.Event()
 
     def __enter__(self) -> Self:
@@ -436,7 +395,7 @@ class WorkerPool:
     ) -> None:
         self._closing.set()
         _wake(self._listener)
-        # Other callers may keep it waiting.
+        # Callers other than workers may keep this thread waiting.
         self._acceptor.join(timeout=_CLOSE_TIMEOUT)
         self._listener.close()
         with contextlib.suppress(queue.Empty):
@@ -445,18 +404,15 @@ class WorkerPool:
                 if isinstance(message, _WorkerJoin):
                     self._workers.append(message.worker)
         for worker in self._workers:
-            _send(worker, Stop())
+            _send(worker, StopOrder())
         if self.jobs > 1 and isinstance(error, KeyboardInterrupt):
-            self._kill_loops()
+            # Nobody waits for the work of the workers.
+            while self._loops.is_alive():
+                _kill_loky_processes()
+                self._loops.join(_KILL_INTERVAL)
         self._loops.join()
         if self.jobs > 1:
-            end_own_processes()
-
-    def _kill_loops(self) -> None:
-        """End the workers at once. Some may still be starting, and nobody waits for their work."""
-        while self._loops.is_alive():
-            kill_own_processes()
-            self._loops.join(_KILL_INTERVAL)
+            _end_loky_processes()
 
     def begin(self, request: ProbeRequest) -> int:
         """Give a probe to the next free worker, and return the number by which events identify the probe."""
@@ -467,19 +423,18 @@ class WorkerPool:
         return number
 
     def cancel(self, number: int) -> None:
-        """Stop a probe, wherever it is. No further event mentions it. A lost probe need not be stopped."""
+        """Stop a probe. No later event mentions it. A lost probe need not be stopped."""
         self._probes.pop(number, None)
         if number in self._waiting:
             self._waiting.remove(number)
         for worker in self._workers:
             if worker.number == number:
-                _send(worker, Cancel(number))
+                _send(worker, CancelOrder(number))
 
     def next_event(self, *, timeout: float | None) -> Event | None:
-        """Wait for news of the current probes; return None where there is none, after `timeout` seconds at the
-        latest.
+        """Wait up to `timeout` seconds for an event of the current probes; return None if there is none.
 
-        A lost probe has to be begun again.
+        The caller has to begin a lost probe again.
 
         Raises:
             UserError: probes cannot be made, or workers die again and again.
@@ -496,26 +451,29 @@ class WorkerPool:
             case _WorkerExit(worker=worker):
                 return self._remove_worker(worker)
             case _PoolExit(error=error):
-                self._count_pool_exit(error)
+                self._handle_pool_exit(error)
             case _WorkerResult(worker=worker, done=done):
                 worker.number = None
                 worker.place = worker.place if done.result is None else done.result.place
                 self._assign()
                 if self._probes.pop(done.number, None) is not None and done.result is not None:
-                    self._barren_ends = 0
+                    self._vain_exits = 0
                     return done
             case Activity(number=number):
                 return message if number in self._probes else None
-            case WorkerFailure(text=text, expected=expected):
+            case _WorkerError(worker=worker) if worker.is_doomed:
+                # Loky ends the processes below a worker before the worker, which then fails. Its exit follows.
+                return None
+            case _WorkerError(failure=WorkerFailure(text=text, expected=expected)):
                 raise UserError(text) if expected else RuntimeError(f"a worker failed:\n{text}")
             case _:
                 raise AssertionError(message)
         return None
 
     def catch_up(self, *, timeout: float = 0.0) -> None:
-        """Process what has happened so far, and drop what it says about probes.
+        """Process the events so far, and drop them. Raises the errors of `next_event`.
 
-        While there is no worker, waits up to `timeout` seconds for one. Raises the errors of `next_event`.
+        While there is no worker, this waits up to `timeout` seconds for one.
         """
         if not self._workers:
             self.next_event(timeout=timeout)
@@ -523,43 +481,55 @@ class WorkerPool:
             self.next_event(timeout=0)
 
     def _assign(self) -> None:
+        """Give waiting probes to free workers."""
         for worker in self._workers:
             if worker.number is not None:
                 continue
             worker.number = next((each for each in self._waiting if self._may_make(worker, each)), None)
             if worker.number is not None:
                 self._waiting.remove(worker.number)
-                _send(worker, Make(worker.number, self._probes[worker.number]))
+                _send(worker, ProbeOrder(worker.number, self._probes[worker.number]))
 
     def _may_make(self, worker: _Worker, number: int) -> bool:
-        """Return whether a worker may make a probe. A probe avoids places as long as there is another place."""
+        """Return whether a worker may make a probe: its place is not to be avoided, or all places are."""
         avoid = self._probes[number].avoid
         # Workers that have not joined yet may be elsewhere.
-        everywhere = len(self._workers) >= self.jobs and all(each.place in avoid for each in self._workers)
-        return worker.place not in avoid or everywhere
+        has_no_choice = len(self._workers) >= self.jobs and all(each.place in avoid for each in self._workers)
+        return worker.place not in avoid or has_no_choice
+
+    def _doom_workers(self) -> None:
+        """Note that loky ends all workers of now, because one of them died."""
+        for worker in self._workers:
+            worker.is_doomed = True
 
     def _remove_worker(self, worker: _Worker) -> ProbeLost | None:
+        """Remove a worker that died, and return its probe, if any. Raises `UserError`."""
+        self._doom_workers()
         self._workers.remove(worker)
-        request = self._probes.pop(worker.number, None) if worker.number is not None else None
-        if request is None:
+        if worker.number is None or (request := self._probes.pop(worker.number, None)) is None:
             return None
         self._losses[request.directory] += 1
-        if self._losses[request.directory] == _MOST_LOSSES:
+        # The probe may be to blame, and its own limit names it. The exit of the pool may be reported before or after.
+        self._vain_exits = 0
+        if self._losses[request.directory] == _MAX_LOSSES:
             raise UserError(
-                f"expected workers that live, found {_MOST_LOSSES} killed in the same probe ({request.directory}); "
+                f"expected workers that live, found {_MAX_LOSSES} killed in the same probe ({request.directory}); "
                 "is there enough memory? then resume"
             )
-        assert worker.number is not None
         return ProbeLost(worker.number)
 
-    def _count_pool_exit(self, error: BaseException | None) -> None:
-        self._barren_ends += 1
-        if self._barren_ends == _MOST_LOSSES:
+    def _handle_pool_exit(self, error: BaseException | None) -> None:
+        """Count the exit, and note what it means for the workers of now. Raises `UserError`."""
+        if error is not None:
+            self._doom_workers()
+        self._vain_exits += 1
+        if self._vain_exits == _MAX_LOSSES:
             raise UserError(
                 f"expected workers, found that they end before any finishes a probe: {type(error).__name__}: {error}"
             ) from error
 
     def _accept(self) -> None:
+        """Accept connections of workers, and start a reader for each."""
         while not self._closing.is_set():
             try:
                 connection = self._listener.accept()
@@ -574,11 +544,17 @@ class WorkerPool:
         with worker.connection as connection, contextlib.suppress(EOFError, OSError):
             while True:
                 message = connection.recv()
-                self._inbox.put(_WorkerResult(worker, message) if isinstance(message, ProbeDone) else message)
+                match message:
+                    case ProbeDone():
+                        self._inbox.put(_WorkerResult(worker, message))
+                    case WorkerFailure():
+                        self._inbox.put(_WorkerError(worker, message))
+                    case _:
+                        self._inbox.put(message)
         self._inbox.put(_WorkerExit(worker))
 
     def _run_loops(self, address: str) -> None:
-        """Keep the workers running. When one dies, loky ends the others too."""
+        """Run the workers until the pool closes. When one dies, loky ends all, and they are started again."""
         while not self._closing.is_set():
             error: BaseException | None = None
             try:
@@ -591,12 +567,68 @@ class WorkerPool:
 
 
 def _send(worker: _Worker, message: object) -> None:
-    """Send a message. It does nothing where the worker has just died: the reader of its messages notices that."""
+    """Send a message to a worker. If the worker has just died, the reader of its messages reports that."""
     with contextlib.suppress(OSError):
         worker.connection.send(message)
 
 
 def _wake(listener: Listener) -> None:
-    """Connect to a listener, so that the thread that waits there checks whether the pool is closing."""
+    """Connect to a listener, so that the waiting thread notices that the pool is closing."""
     with socket.socket(socket.AF_UNIX) as caller, contextlib.suppress(OSError):
         caller.connect(listener.address)
+
+
+_JOIN_TIMEOUT = 10.0
+"""The pool waits this many seconds for its first worker."""
+
+
+class OneWorker(Protocol):
+    """What an `AheadBuilder` needs of a `WorkerPool` with one worker."""
+
+    def begin(self, request: ProbeRequest) -> int:
+        """Give a probe to the worker, and return its number."""
+        ...
+
+    def cancel(self, number: int) -> None:
+        """Stop a probe."""
+        ...
+
+    def catch_up(self, *, timeout: float = 0.0) -> None:
+        """Process the events so far; wait up to `timeout` seconds for a first worker."""
+        ...
+
+
+class AheadBuilder(ExitStack):
+    """Makes one build at a time while a case runs, in a slot of its own and with a lower priority than the case.
+
+    Later probes take a finished build from the cache of builds. Leaving the context stops the build and all its
+    processes. All methods are for one thread.
+    """
+
+    def __init__(self, open_pool: Callable[[], AbstractContextManager[OneWorker]]) -> None:
+        super().__init__()
+        self._open_pool = open_pool
+        self._pool: OneWorker | None = None
+        self._number: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def begin(self, request: ProbeRequest) -> None:
+        """Begin a build in place of the previous one. Raises `UserError` where none can be made."""
+        self.stop()
+        if self._pool is None:
+            self._pool = self.enter_context(self._open_pool())
+        self._number = self._pool.begin(replace(request, build_only=True))
+        self._pool.catch_up(timeout=_JOIN_TIMEOUT)
+
+    def stop(self) -> None:
+        """Stop the current build, if there is one."""
+        if self._pool is not None and self._number is not None:
+            self._pool.cancel(self._number)
+            self._number = None
+
+    def catch_up(self) -> None:
+        """Process the events so far. Raises `UserError` where no build can be made."""
+        if self._pool is not None:
+            self._pool.catch_up()

@@ -1,18 +1,22 @@
-"""Imports modules once, and makes each run a fork of itself. `fork_servers.py` starts it.
+"""Forks for each run, with modules imported or as a program. `ForkServer` of `run.py` starts this process.
 
-    python fork_server.py MODULE ...
+    python fork_server.py [MODULE ...]
 
 This file and `supervise.py` run under the stack's own interpreter, CPython 3.9 or later, with nothing but the standard
 library. The protocol is:
 
-1. Standard input is a Unix socket. After the imports, a line of JSON is written to it: null, or why they failed.
-2. Each byte that then comes brings the three descriptors of a run: a connection, standard output and standard error.
-3. The connection carries a line of JSON with `argv`, `cwd`, `memory` and `variables`. `argv` goes without the
-   interpreter, and `memory` is bytes of address space, or 0. `variables` are those that this process does not have.
-4. The run's wait status goes back on the connection.
+1. Standard input is a Unix socket. After the imports, the server writes a line of JSON: null, or why they failed. A
+   second line is the server's process id.
+2. Then each byte from the client carries the descriptors of a run: a connection, standard output, standard error, and
+   those that stay open until nothing of the run is left.
+3. The process that supervises the run writes its process id and a newline on the connection.
+4. The client sends a line of JSON on the connection, with `argv`, `cwd`, `memory` and `variables`. `memory` is bytes of
+   address space or 0. Of a script, `argv` lacks the interpreter, and `variables` are those that the server lacks. Of a
+   program, `program` is true, `variables` are all, and bytes are written as the characters of the same numbers.
+5. The run's wait status is sent back on the connection.
 
-As in `supervise.py`, a process between this one and the run kills all that is left of the run. It does so at the run's
-end, or when the other end of the connection is closed. This process ends when standard input ends.
+The supervising process works as `supervise.py` does. When the run ends, or the client closes the connection, it kills
+all that is left of the run. The server ends when standard input ends.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
-    # This file's neighbours must not stand in for other modules.
+    # Files in this folder must not be imported in place of other modules.
     del sys.path[0]
 
 import atexit
@@ -31,24 +35,27 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import socket
 import threading
 from pathlib import Path
 from typing import Any
 
+_MAX_DESCRIPTORS = 253
+"""Linux sends at most this many descriptors at once."""
 _SUPERVISE: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("supervise.py")))
 
 
 def main(modules: list[str]) -> list[str] | None:
-    """Return the arguments of a run, in the run's process. Return None in the server, once no more runs will come."""
+    """Serve until standard input ends, and return None. In the process of a run, return the run's arguments."""
     server = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    server.sendall(json.dumps(_import(modules)).encode() + b"\n")
-    gc.freeze()  # Without this, the collections of each run would visit and copy all that was imported.
+    server.sendall(b"%s\n%d\n" % (json.dumps(_import(modules)).encode(), os.getpid()))
+    gc.freeze()  # Garbage collection in a run would visit, and so copy, all objects of the imports.
     while True:
-        _, descriptors, _, _ = socket.recv_fds(server, 1, 3)
+        _, descriptors, _, _ = socket.recv_fds(server, 1, _MAX_DESCRIPTORS)
         if not descriptors:
             return None
         if os.fork() == 0:
@@ -62,42 +69,67 @@ def main(modules: list[str]) -> list[str] | None:
 
 
 def _import(modules: list[str]) -> str | None:
+    """Import modules; return why that failed, or None."""
     try:
         for name in modules:
             importlib.import_module(name)
     except BaseException as error:
         return f"{type(error).__name__}: {error}"[:1000]
     finally:
-        # What a module prints is flushed here, so that not every run prints it.
+        # Without this, each run would print again what the modules have printed.
         sys.stdout.flush()
         sys.stderr.flush()
     return None
 
 
-def _supervise(connection: int, stdout: int, stderr: int) -> list[str]:
-    """Supervise a run. Return in the process of the run alone."""
+def _supervise(connection: int, stdout: int, stderr: int, *held: int) -> list[str]:
+    """Supervise a run in this process, and exit. In the process of the run, return its arguments."""
     _SUPERVISE["become_reaper"]()
-    with os.fdopen(connection, "rb", buffering=0, closefd=False) as request:
+    os.write(connection, b"%d\n" % os.getpid())
+    with os.fdopen(connection, "rb", closefd=False) as request:
         line = request.readline()
-    if not line:
+    if not line.endswith(b"\n"):
         os._exit(0)
     asked = json.loads(line)
     child = os.fork()
     if child == 0:
-        os.close(connection)
-        return _begin(asked, stdout, stderr)
-    # Both streams stay open here. Their end tells a reader that nothing of the run is left.
+        for descriptor in (connection, *held):
+            os.close(descriptor)
+        os.setsid()
+        for descriptor, number in ((stdout, 1), (stderr, 2)):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        if asked.get("program"):
+            _execute(asked)
+        return _begin(asked)
+    # Both streams stay open here until nothing of the run is left, which is when a reader sees their end.
     status = _SUPERVISE["outlive"](child, connection)
     if status is not None:
         os.write(connection, b"%d" % status)
     os._exit(0)
 
 
-def _begin(asked: dict[str, Any], stdout: int, stderr: int) -> list[str]:
-    os.setsid()
-    for descriptor, number in ((stdout, 1), (stderr, 2)):
-        os.dup2(descriptor, number)
-        os.close(descriptor)
+def _execute(asked: dict[str, Any]) -> None:
+    """Replace this process by a program. Without it, exit as a shell does: 127 if there is none, else 126."""
+    argv = [word.encode("latin-1") for word in asked["argv"]]
+    variables = {
+        name.encode("latin-1"): value.encode("latin-1") for name, value in asked["variables"].items()
+    }
+    name = asked["cwd"].encode("latin-1")
+    try:
+        os.chdir(name)
+        name = argv[0]
+        _SUPERVISE["begin_command"](asked["memory"])
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them.
+            signal.signal(number, signal.SIG_DFL)
+        os.execvpe(argv[0], argv, variables)
+    except OSError as error:
+        os.write(2, b"%s: %s\n" % (name, (error.strerror or "").encode()))
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _begin(asked: dict[str, Any]) -> list[str]:
+    """Prepare the process of a script, and return its arguments."""
     os.chdir(asked["cwd"])
     os.environ.update(asked["variables"])
     sys.path[:0] = map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
@@ -116,7 +148,7 @@ def _seed() -> None:
 
 
 def run(argv: list[str]) -> None:
-    """Run a script as the interpreter does. An exception that ends the script is left to the interpreter."""
+    """Run a script as the interpreter does, and end the process. An exception of the script propagates."""
     sys.argv[:] = argv
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path.insert(0, str(Path(argv[0]).resolve().parent))
@@ -130,16 +162,13 @@ def run(argv: list[str]) -> None:
 
 
 def end(code: int) -> None:
-    """End the process as the interpreter does, but without tearing down what was imported.
-
-    Tearing down takes longer than a short run.
-    """
-    ending: Any = (threading, atexit)
-    ending[0]._shutdown()
-    ending[1]._run_exitfuncs()
+    """End the process as the interpreter does, but without freeing the modules, which would take longer than a run."""
+    private: Any = (threading, atexit)
+    private[0]._shutdown()
+    private[1]._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)  # This writes what C code has printed.
+    ctypes.CDLL(None).fflush(None)  # This flushes the streams of C code.
     os._exit(code & 0xFF)
 
 

@@ -1,16 +1,13 @@
 """Runs one command to its end: streams its output to a compressed log, bounds its time, leaves nothing running.
 
-`execute` runs the command below a supervisor (`SupervisedProcess`), which ends everything below it when this side ends.
-`Interrupt` stops work that is no longer wanted: its descriptor becomes readable.
-
-`Secrets` hides values of environment variables in what runs print. A value is public only if compilers, interpreters,
-loaders or numerical libraries are known to read the variable. Of the others, a value is a secret in two cases. The name
-or the value looks like one, or the value is too long and mixed for a word. This protects against accidents: a run that
-wants to reveal a secret can write it backwards.
+`execute` runs a `Command`. A process that a `ForkServer` forks supervises it, and kills all its processes when this
+process ends. `Interrupt` stops work that is no longer wanted. `Secrets` hides values of environment variables in what
+commands print. This protects against accidents alone: a command can print a secret backwards.
 """
 
 from __future__ import annotations
 
+import atexit
 import gzip
 import json
 import os
@@ -18,6 +15,7 @@ import re
 import select
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -31,60 +29,57 @@ from typing import IO, Protocol
 from filelock import FileLock, Timeout
 
 from ...store.durable_files import open_private
-from ...store.vocabulary import url_passwords
+from ...store.vocabulary import OutputStream, url_passwords
 from ..errors import UserError
-from ..verdict.classify import Ending
-from ..workspace.slot import ProcessLock
+from ..git import inherited_environment
+from ..verdict.rules import Ending
+from ..workspace.home import ProcessLock
 
 _LOCK_POLL = 0.2
 """A lock that another process holds is tried once in this many seconds."""
 
 
 class InterruptedWorkError(Exception):
-    """The work was stopped on request. No result of it counts."""
+    """The work was stopped on request, and has no result."""
 
 
 class HasDescriptor(Protocol):
-    """Has a descriptor that becomes readable when a message comes or the other end is gone, as a connection does."""
+    """A file, pipe or connection whose descriptor becomes readable."""
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for."""
+        """Return the descriptor."""
         ...
 
 
 class Interrupt:
-    """Asks for a stop as soon as its descriptor can be read. It does not read from the descriptor."""
+    """A request to stop, which is made when a descriptor becomes readable. Nothing is read from it."""
 
     def __init__(self, source: HasDescriptor) -> None:
         self._source = source
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for."""
+        """Return the descriptor."""
         return self._source.fileno()
 
     def check(self) -> None:
-        """Return if no stop is asked for.
-
-        Raises:
-            InterruptedWorkError: a stop is asked for.
-        """
-        poll = select.poll()
-        poll.register(self._source.fileno(), select.POLLIN)
-        if poll.poll(0):
-            raise InterruptedWorkError
+        """Raise `InterruptedWorkError` if the request was made."""
+        self._check(timeout=0.0)
 
     def wait(self, acquire: Callable[[], bool]) -> None:
-        """Try to take a lock until it succeeds. Raises `InterruptedWorkError`."""
+        """Call `acquire`, which tries to take a lock, until it returns True. Raises `InterruptedWorkError`."""
+        while not acquire():
+            self._check(timeout=_LOCK_POLL)
+
+    def _check(self, *, timeout: float) -> None:
         poll = select.poll()
         poll.register(self._source.fileno(), select.POLLIN)
-        while not acquire():
-            if poll.poll(int(_LOCK_POLL * 1000)):
-                raise InterruptedWorkError
+        if poll.poll(int(timeout * 1000)):
+            raise InterruptedWorkError
 
 
 @contextmanager
 def interrupt_after(seconds: float) -> Generator[Interrupt]:
-    """Yield an interrupt that asks for a stop after some seconds."""
+    """Yield an interrupt whose request is made after some seconds."""
     source, sink = os.pipe()
     timer = threading.Timer(max(0.0, seconds), lambda: os.write(sink, b"."))
     timer.daemon = True
@@ -98,7 +93,7 @@ def interrupt_after(seconds: float) -> Generator[Interrupt]:
 
 
 def try_lock(lock: FileLock) -> bool:
-    """Take a file lock if it is free; return whether it did."""
+    """Take a file lock if it is free, and return whether it was."""
     try:
         lock.acquire(blocking=False)
     except Timeout:
@@ -114,9 +109,9 @@ IRRELEVANT_VARIABLES = frozenset(
         *("EDITOR", "INVOCATION_ID", "PAGER", "USER", "VISUAL", "WINDOWID", "_"),
     }
 )
-"""These variables describe places and terminals. They are no secrets, and they do not change results."""
+"""These variables describe places and terminals. They are not secret, and do not change results."""
 _PUBLIC_NAMES = """
-    BASH_ENV ENV IFS LANG LANGUAGE LOCPATH POSIXLY_CORRECT TZ TZDIR
+    BASH_ENV ENV IFS LANG LANGUAGE LOCPATH PATH POSIXLY_CORRECT TZ TZDIR
     AR AS CC CFLAGS COMPILER_PATH CPATH CPP CPPFLAGS CXX CXXFLAGS C_INCLUDE_PATH LD LDFLAGS LIBRARY_PATH
     MAKE MAKEFLAGS MFLAGS NM RANLIB SOURCE_DATE_EPOCH STRIP
     CLASSPATH GOARCH GODEBUG GOFLAGS GOGC GOMAXPROCS GOOS GOPATH GOROOT JDK_HOME NODE_OPTIONS NODE_PATH
@@ -129,16 +124,18 @@ _PUBLIC_PREFIXES = """
     PYTORCH_ TBB_ TORCH TRITON_ VECLIB_
     ACL_ ASCEND CANN_ CUBLAS_ CUDA_ HCCL_ HIP_ HSA_ NCCL_ NPU_ NVIDIA_ ROCR_
 """
-"""The public variables have their whole names above, and the prefixes of others stand here."""
+"""A variable with one of these names or prefixes is public, because compilers, interpreters, loaders or numerical
+libraries read it."""
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASS|PWD|CREDENTIAL|AUTH(?!OR)|COOKIE|WEBHOOK|PRIVATE|GIT_CONFIG_VALUE|JWT|DSN|KEY|(^|_)(PAT|PW)(_|$)",
     re.IGNORECASE,
 )
 _SECRET_VALUE = re.compile(r"://[^/\s]*@|\b(authorization|bearer|basic)\b[: ]", re.IGNORECASE)
 _MIN_SECRET, _MIN_SECRET_WORD, _MIN_OTHER_SECRET = 8, 12, 16
-"""A secret has at least this number of characters.
+"""A secret has at least this many characters.
 
-They are for a value whose name looks like a secret's, for one that may be a plain word, and for any other."""
+The first number is for a variable that is named like a secret. The second is for such a variable with a plain word as
+its value. The third is for other variables."""
 
 
 def is_public(name: str, value: str) -> bool:
@@ -151,50 +148,50 @@ def is_public(name: str, value: str) -> bool:
     return known and not _looks_secret(name, value)
 
 
-def is_secret_name(name: str) -> bool:
-    """Return whether a variable is named like a secret."""
-    return _SECRET_NAME.search(name) is not None
-
-
 class Secrets:
-    """Hides values in what a command with these variables prints."""
+    """Hides the secret values of environment variables in what a command prints.
+
+    A variable that is not public has a secret in two cases. Its name or value looks like that of a secret, or its value
+    is too long and mixed for a word.
+    """
 
     def __init__(self, variables: Mapping[str, str]) -> None:
-        plain = [
+        shown = [
             value
             for name, value in variables.items()
             if name in IRRELEVANT_VARIABLES or is_public(name, value)
         ]
-        found = {
-            part: name
-            for name, value in variables.items()
-            if name not in IRRELEVANT_VARIABLES and not is_public(name, value)
-            for whole in _parts(name, value)
-            if not any(whole in each for each in plain)
-            for part in {whole, json.dumps(whole)[1:-1], repr(whole)[1:-1]}
-        }
-        self.longest = max((len(os.fsencode(part)) for part in found), default=0)
-        """The bytes of the longest value."""
-        # The longest value comes first, because it may contain another one.
-        self._names = {
-            os.fsencode(part): f"***{found[part]}***".encode()
-            for part in sorted(found, key=len, reverse=True)
+        name_of: dict[str, str] = {}
+        for name, value in variables.items():
+            if name in IRRELEVANT_VARIABLES or is_public(name, value):
+                continue
+            for secret in _secret_parts(name, value):
+                if not any(secret in each for each in shown):
+                    # A command may print the value as JSON or Python do.
+                    spellings = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1]}
+                    name_of.update(dict.fromkeys(spellings, name))
+        self.longest = max((len(os.fsencode(secret)) for secret in name_of), default=0)
+        """The length of the longest secret, in bytes."""
+        # The longest secret comes first, because it may contain another one.
+        self._replacements = {
+            os.fsencode(secret): f"***{name_of[secret]}***".encode()
+            for secret in sorted(name_of, key=len, reverse=True)
         }
 
     def hide(self, text: bytes) -> bytes:
-        """Return a text with the name of its variable in place of each value.
+        """Return a text with the name of its variable in place of each secret.
 
         >>> Secrets({"GITHUB_PAT": "ghp_0123456789", "DEPTH": "3"}).hide(b"push 3 with ghp_0123456789")
         b'push 3 with ***GITHUB_PAT***'
         """
-        for value, name in self._names.items():
-            if value in text:
-                text = text.replace(value, name)
+        for secret, name in self._replacements.items():
+            if secret in text:
+                text = text.replace(secret, name)
         return text
 
 
 def find_secret(text: str, variables: Mapping[str, str]) -> str | None:
-    """Return the name of a variable that looks like a secret and whose value a text has. Return None if there is none.
+    """Return the name of a variable that looks like a secret and whose value occurs in a text; None without one.
 
     >>> find_secret("--token=ghp_0123456789", {"GITHUB_PAT": "ghp_0123456789"})
     'GITHUB_PAT'
@@ -205,46 +202,53 @@ def find_secret(text: str, variables: Mapping[str, str]) -> str | None:
             for name, value in variables.items()
             if name not in IRRELEVANT_VARIABLES
             and _looks_secret(name, value)
-            and any(part in text for part in _parts(name, value))
+            and any(part in text for part in _secret_parts(name, value))
         ),
         None,
     )
 
 
 def _looks_secret(name: str, value: str) -> bool:
-    return is_secret_name(name) or _SECRET_VALUE.search(value) is not None
+    return _SECRET_NAME.search(name) is not None or _SECRET_VALUE.search(value) is not None
 
 
-def _parts(name: str, value: str) -> Iterator[str]:
-    """Yield the parts of a value that must not be printed: lines, the password of a URL, a header's last word."""
-    looks = _looks_secret(name, value)
-    whole = [*value.splitlines(), *(value.split()[-1:] if looks else ())]
-    yield from filter(_is_value_of_secret_name if looks else _resembles_secret, whole)
-    yield from filter(_is_value_of_secret_name, url_passwords(value))
+def _secret_parts(name: str, value: str) -> Iterator[str]:
+    """Yield the secrets in a value: its lines, the last word of a header, the password of a URL."""
+    if _looks_secret(name, value):
+        yield from filter(_is_probable_secret, [*value.splitlines(), *value.split()[-1:]])
+    else:
+        yield from filter(_is_long_and_mixed, value.splitlines())
+    yield from filter(_is_probable_secret, url_passwords(value))
 
 
-def _is_value_of_secret_name(text: str) -> bool:
-    """Return whether a text, of a variable that is named like a secret, is no path, number or common word."""
+def _is_probable_secret(text: str) -> bool:
+    """Return whether a text of a variable that looks like a secret is no path, number or common word."""
     if len(text) < _MIN_SECRET or text.startswith(("/", "./", "~/")):
         return False
     is_word = text.isalpha() and (text.islower() or text.isupper() or text.istitle())
     return len(text) >= _MIN_SECRET_WORD if is_word else not re.fullmatch(r"[\d.,:+-]*", text)
 
 
-def _resembles_secret(text: str) -> bool:
-    mixed = re.search(r"[A-Za-z]", text) and re.search(r"\d", text)
-    return len(text) >= _MIN_OTHER_SECRET and mixed is not None and not re.search(r"[/\s]", text)
+def _is_long_and_mixed(text: str) -> bool:
+    """Return whether a text is one long word of letters and digits, and no path."""
+    has_letters_and_digits = re.search(r"[A-Za-z]", text) is not None and re.search(r"\d", text) is not None
+    return len(text) >= _MIN_OTHER_SECRET and has_letters_and_digits and not re.search(r"[/\s]", text)
 
 
 _WAIT_TIMEOUT = 0.5
-"""A command that was killed is looked at once in this many seconds."""
+"""A supervisor that has not ended is continued again after this many seconds."""
 
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
+_FORK_SERVER = Path(__file__).with_name("fork_server.py")
 
 
 @dataclass(frozen=True)
 class SupervisedProcess:
-    """A process below a supervisor. `process` is the supervisor; closing `control`, the end of its pipe, stops it."""
+    """A command below a supervisor, which kills the command when `control` is closed.
+
+    `process` is the supervisor, and `control` is the writing end of its control pipe. It is
+    also closed when this process ends.
+    """
 
     process: subprocess.Popen[bytes]
     control: int
@@ -256,28 +260,25 @@ class SupervisedProcess:
         *,
         cwd: Path,
         environment: Mapping[str, str],
-        memory: int = 0,
-        holds: Sequence[int] = (),
         stdin: int = subprocess.DEVNULL,
         output: int = subprocess.PIPE,
     ) -> SupervisedProcess:
         """Start a command below a supervisor.
 
-        `memory` is bytes of address space (0: no limit). `holds` are descriptors that stay open until the whole command
-        has ended. `output` receives both streams.
+        `output` is the target of both output streams, as for `subprocess.Popen`.
         """
         control_read, control_write = os.pipe()
         try:
             process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
-                    *(str(control_read), str(memory), str(cwd), *argv),
+                    *(str(control_read), str(cwd), *argv),
                 ],
                 env=dict(environment),
                 stdin=stdin,
                 stdout=output,
                 stderr=output,
-                pass_fds=(control_read, *holds),
+                pass_fds=(control_read,),
             )
         except BaseException:
             os.close(control_write)
@@ -288,22 +289,23 @@ class SupervisedProcess:
 
     @property
     def stdout(self) -> IO[bytes]:
-        """Return the command's standard output, where it goes to a pipe."""
+        """Return the pipe of the command's standard output."""
         assert self.process.stdout is not None
         return self.process.stdout
 
     @property
     def stderr(self) -> IO[bytes]:
-        """Return the command's standard error, where it goes to a pipe."""
+        """Return the pipe of the command's standard error."""
         assert self.process.stderr is not None
         return self.process.stderr
 
     def finish(self) -> int:
-        """Kill what is left and wait. Return the exit code, or minus the signal that ended the command."""
+        """Kill the command, unless it has ended, and wait. Return its exit code, or minus the signal that ended it."""
         os.close(self.control)
+        # The supervisor must not wait for a reader of unread output.
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
-                pipe.close()  # There may be unread output in the pipe.
+                pipe.close()
         while True:
             with suppress(subprocess.TimeoutExpired):
                 return self.process.wait(_WAIT_TIMEOUT)
@@ -311,49 +313,44 @@ class SupervisedProcess:
             self.process.send_signal(signal.SIGCONT)
 
 
-_LONGEST_LINE = 1 << 16
-"""This many bytes of a line are kept. A line without end must not fill memory or disk."""
+_MAX_LINE_LENGTH = 1 << 16
+"""At most this many bytes of a line are kept. A line without end must not fill memory or disk."""
 
-_CHUNK = _LONGEST_LINE
-"""This many bytes are read at once. A line that lies wholly within them is never longer than a line may be."""
+_CHUNK = _MAX_LINE_LENGTH
+"""At most this many bytes are read at once, so that a line within them need not be cut."""
 
 _GRACE = 10.0
-"""A command gets this many seconds to end by itself once it has announced its end and prints nothing more."""
+"""After a command has announced its end, it is stopped once it has printed nothing for this many seconds."""
 
-OnLine = Callable[[str, str], None]
-"""Such a function is called with the stream (`stdout` or `stderr`) and each line without its end, in order."""
+OnLine = Callable[[OutputStream, str], None]
+"""Is called with a stream and one line, without its newline."""
 
-OnLines = Callable[[str, bytes], bool]
-"""Such a function is called with the stream and whole lines, before `OnLine` is called with each of them.
-
-It returns True where it took them all, and then `OnLine` is not called for them."""
+OnLines = Callable[[OutputStream, bytes], bool]
+"""Is called with a stream and whole lines. If it returns False, `OnLine` is called with each of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What to run. `timeout` is in seconds, `memory` in bytes of address space (None: no limit).
-
-    `holds` are locks that stay held until the last process of the command is gone, whatever happens to this process.
-    """
+    """A command to run, and its limits."""
 
     argv: Sequence[str]
     cwd: Path
     environment: Mapping[str, str]
     timeout: float
+    """The timeout in seconds."""
     memory: int | None = None
-    holds: Sequence[ProcessLock] = ()
+    """The limit of the address space in bytes; None for no limit."""
+    locks: Sequence[ProcessLock] = ()
+    """The locks to hold until the command's last process is gone, even if this process ends before."""
     interrupt: Interrupt | None = None
     """The interrupt that stops the command early."""
-    tells_its_end: Callable[[str], bool] | None = None
-    """Returns whether a line announces the command's end.
-
-    From then on the command is stopped, as at its timeout, once it has printed nothing for a while.
-    """
+    announces_end: Callable[[str], bool] | None = None
+    """Returns whether a line announces the command's end. Then the command has only a short time left."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedCommand:
-    """How a command ended, and after how many seconds."""
+    """The ending of a command, and the seconds that it took."""
 
     ending: Ending
     seconds: float
@@ -373,27 +370,202 @@ class RunningCommand(Protocol):
         ...
 
     def finish(self) -> int | None:
-        """Stop the command. When this returns, all its processes are gone.
+        """Kill the command, unless it has ended, and wait until all its processes are gone.
 
-        Return its exit code, or minus the signal that ended it. Return None where somebody else stopped it, so that
-        nobody knows how it would have ended.
+        Returns its exit code, or minus the signal that ended it; None where its ending is not known.
         """
         ...
 
 
 class LostRunError(UserError):
-    """The ending of a command is not known."""
+    """The ending of a command is not known, because somebody else stopped it."""
 
 
-def start_process(command: Command) -> SupervisedProcess:
-    """Start a command as a process below a supervisor of its own."""
-    return SupervisedProcess.start(
-        command.argv,
-        cwd=command.cwd,
-        environment=command.environment,
-        memory=command.memory or 0,
-        holds=[lock.fileno() for lock in command.holds],
-    )
+class NoForkServerError(UserError):
+    """A server cannot be used. The message says why."""
+
+
+@dataclass(frozen=True)
+class ForkServer:
+    """A process that forks for each run (`fork_server.py`), so that a run need not start an interpreter or import.
+
+    `connection` is our end of its standard input. `pid` is its own process id, not that of its supervisor.
+    """
+
+    supervised: SupervisedProcess
+    connection: socket.socket
+    pid: int
+
+    @classmethod
+    def start(
+        cls,
+        interpreter: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        timeout: float,
+        modules: Sequence[str] = (),
+    ) -> ForkServer:
+        """Start a server, and wait for at most `timeout` seconds until it has imported the modules.
+
+        Raises `NoForkServerError` and `OSError`.
+        """
+        connection, stdin = socket.socketpair()
+        with stdin:
+            supervised = SupervisedProcess.start(
+                [*interpreter, str(_FORK_SERVER), *modules],
+                cwd=Path("/"),
+                environment=environment,
+                stdin=stdin.fileno(),
+                output=subprocess.DEVNULL,
+            )
+        try:
+            connection.settimeout(timeout)
+            with connection.makefile("rb") as reports:
+                line, pid = reports.readline(), reports.readline()
+            connection.settimeout(None)
+            problem = json.loads(line) if line else "it ended while it imported them"
+            if problem is not None:
+                raise NoForkServerError(problem)
+        except BaseException:
+            connection.close()
+            supervised.finish()
+            raise
+        return cls(supervised, connection, int(pid))
+
+    def fork_script(self, command: Command, variables: Mapping[str, str]) -> ForkedRun:
+        """Run a script, with further variables, in the interpreter of the server. Raises `OSError`."""
+        return self._fork(
+            command, {"argv": command.argv[1:], "cwd": str(command.cwd), "variables": variables}
+        )
+
+    def fork_program(self, command: Command) -> ForkedRun:
+        """Run a program, with the environment of the command alone. Raises `OSError`."""
+        variables = {
+            _encode_for_json(name): _encode_for_json(value) for name, value in command.environment.items()
+        }
+        argv = [_encode_for_json(word) for word in command.argv]
+        return self._fork(
+            command,
+            {
+                "program": True,
+                "argv": argv,
+                "cwd": _encode_for_json(str(command.cwd)),
+                "variables": variables,
+            },
+        )
+
+    def _fork(self, command: Command, request: Mapping[str, object]) -> ForkedRun:
+        connection, far_end = socket.socketpair()
+        pipes = [os.pipe(), os.pipe()]
+        run = ForkedRun(self, connection, *(os.fdopen(reading, "rb", buffering=0) for reading, _ in pipes))
+        try:
+            writing = (far_end.fileno(), *(end for _, end in pipes))
+            socket.send_fds(self.connection, [b"r"], [*writing, *(lock.fileno() for lock in command.locks)])
+            message = {**request, "memory": command.memory or 0}
+            connection.sendall(json.dumps(message).encode() + b"\n")
+        except BaseException:
+            far_end.close()
+            run.finish()
+            raise
+        finally:
+            far_end.close()
+            for _, end in pipes:
+                os.close(end)
+        return run
+
+    def resume(self) -> None:
+        """Resume the server, which a run may have stopped."""
+        if self.supervised.process.poll() is None:
+            _resume_process(self.pid)
+            self.supervised.process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End the server and all its runs."""
+        self.connection.close()
+        self.supervised.finish()
+
+
+def _encode_for_json(text: str) -> str:
+    """Return a text in which each character is one byte of the encoded text, because JSON has no bytes."""
+    return os.fsencode(text).decode("latin-1")
+
+
+def _resume_process(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+@dataclass(frozen=True)
+class ForkedRun:
+    """A run that a server has forked, and the connection to the process that supervises it."""
+
+    server: ForkServer
+    connection: socket.socket
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+    def finish(self) -> int | None:
+        """Kill the run, unless it has ended, and wait until all its processes are gone.
+
+        Returns its exit code, or minus the signal that ended it; None where this or another process stopped it.
+        """
+        with suppress(OSError):  # Its other end is gone already.
+            self.connection.shutdown(socket.SHUT_WR)
+        for pipe in (self.stdout, self.stderr):
+            pipe.close()
+        received = b""
+        self.connection.settimeout(_WAIT_TIMEOUT)
+        with self.connection, suppress(ConnectionResetError):  # Nobody has read the request.
+            while (part := self._receive(received)) != b"":
+                received += part or b""
+        _, _, status = received.partition(b"\n")
+        return os.waitstatus_to_exitcode(int(status)) if status else None
+
+    def _receive(self, received: bytes) -> bytes | None:
+        """Return the next bytes from the supervising process. If none come in time, resume it and return None."""
+        try:
+            return self.connection.recv(64)
+        except TimeoutError:
+            # The run may have stopped the processes above it, which cannot end while they are stopped.
+            pid, newline, _ = received.partition(b"\n")
+            if newline:
+                _resume_process(int(pid))
+            self.server.resume()
+            return None
+
+
+_SERVER_TIMEOUT = 60.0
+"""The server of programs, which imports nothing, must start within this many seconds."""
+_program_servers: dict[int, ForkServer] = {}
+"""The server of programs, by the id of the process that started it. A fork of this process needs its own."""
+_program_servers_lock = threading.Lock()
+
+
+def start_process(command: Command) -> RunningCommand:
+    """Start a command below a supervisor. Raises `NoForkServerError` and `OSError`."""
+    pid = os.getpid()
+    with _program_servers_lock:
+        server = _program_servers.pop(pid, None)
+        if server is not None:
+            try:
+                run = server.fork_program(command)
+            except OSError:  # Somebody has killed it.
+                server.close()
+            else:
+                _program_servers[pid] = server
+                return run
+        server = ForkServer.start(
+            (sys.executable, "-I", "-S"), environment=inherited_environment(), timeout=_SERVER_TIMEOUT
+        )
+        _program_servers[pid] = server
+        atexit.register(_close_program_server, pid)
+        return server.fork_program(command)
+
+
+def _close_program_server(pid: int) -> None:
+    """End the server of this process before the process ends, so that nothing is left when it has ended."""
+    if os.getpid() == pid and (server := _program_servers.pop(pid, None)) is not None:
+        server.close()
 
 
 def execute(
@@ -401,36 +573,37 @@ def execute(
     *,
     log: Path,
     on_line: OnLine,
-    skims: OnLines | None = None,
+    on_lines: OnLines | None = None,
     start: Callable[[Command], RunningCommand] = start_process,
 ) -> FinishedCommand:
-    """Run a command to its end or its timeout. The log and the listeners never see secrets of its environment.
+    """Run a command to its end or its timeout. The log and the listeners get its output without secrets.
 
-    Whatever ends this call, an exception included, every process of the command is gone when it returns. Raises
-    `InterruptedWorkError`, and `LostRunError` where others stopped the command.
+    When this returns or raises, every process of the command is gone. Raises `InterruptedWorkError` and `LostRunError`.
     """
     begun = time.monotonic()
     timed_out = False
     deadline = _Deadline(begun + command.timeout)
-    tells = command.tells_its_end
+    announces_end = command.announces_end
 
-    def hear(stream: str, line: str) -> None:
+    def handle_line(stream: OutputStream, line: str) -> None:
         on_line(stream, line)
-        if deadline.told or (tells is not None and tells(line)):
-            deadline.end_soon()
+        if deadline.is_shortened or (announces_end is not None and announces_end(line)):
+            deadline.shorten()
 
     secrets = Secrets(command.environment)
-    started = start(command)
+    run = start(command)
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "wb", opener=open_private) as file, gzip.open(file, "wb", compresslevel=3) as sink:
+            on_all_lines = on_lines if announces_end is None else None
+            pipes: dict[OutputStream, IO[bytes]] = {"stdout": run.stdout, "stderr": run.stderr}
             streams = [
-                (pipe, _Lines(name, sink, secrets, hear, skims if tells is None else None))
-                for name, pipe in (("stdout", started.stdout), ("stderr", started.stderr))
+                (pipe, _LineSplitter(stream, sink, secrets, handle_line, on_all_lines))
+                for stream, pipe in pipes.items()
             ]
-            timed_out = not _pump(streams, deadline=deadline, interrupt=command.interrupt)
+            timed_out = not _copy_streams(streams, deadline=deadline, interrupt=command.interrupt)
     finally:
-        code = started.finish()
+        code = run.finish()
     if code is None and not timed_out:
         raise LostRunError(
             f"{' '.join(command.argv)[:200]}: expected an end, found it stopped from outside; run it again"
@@ -443,18 +616,18 @@ class _Deadline:
 
     def __init__(self, latest: float) -> None:
         self._latest = self.at = latest
-        self.told = False
+        self.is_shortened = False
 
-    def end_soon(self) -> None:
-        """Shorten the time: the command has announced its end, and just printed something."""
-        self.told = True
+    def shorten(self) -> None:
+        """Set the deadline to `_GRACE` seconds from now, but never to a later time than at first."""
+        self.is_shortened = True
         self.at = min(self._latest, time.monotonic() + _GRACE)
 
 
-def _pump(
-    streams: Sequence[tuple[IO[bytes], _Lines]], *, deadline: _Deadline, interrupt: Interrupt | None
+def _copy_streams(
+    streams: Sequence[tuple[IO[bytes], _LineSplitter]], *, deadline: _Deadline, interrupt: Interrupt | None
 ) -> bool:
-    """Copy both streams until they end. Return False when the deadline came first.
+    """Read both streams until they end, and return True; return False if the deadline comes first.
 
     Raises `InterruptedWorkError`.
     """
@@ -485,62 +658,68 @@ def _pump(
     return True
 
 
-class _Lines:
-    """Cuts one stream into lines of bounded length, and passes each to the log and the listener."""
+class _LineSplitter:
+    """Splits one stream into lines of bounded length, and passes them to the log and the listeners."""
 
     def __init__(
-        self, name: str, sink: gzip.GzipFile, secrets: Secrets, on_line: OnLine, skims: OnLines | None
+        self,
+        stream: OutputStream,
+        sink: gzip.GzipFile,
+        secrets: Secrets,
+        on_line: OnLine,
+        on_lines: OnLines | None,
     ) -> None:
-        self._name = name
+        self._stream: OutputStream = stream
         self._sink = sink
         self._secrets = secrets
         self._on_line = on_line
-        self._skims = skims
+        self._on_lines = on_lines
         self._pending = bytearray()
+        """The beginning of a line whose end was not read yet."""
 
     def feed(self, data: bytes) -> None:
-        lines, end, rest = data.rpartition(b"\n")
-        if end:
+        lines, newline, rest = data.rpartition(b"\n")
+        if newline:
             first, end_of_first, others = lines.partition(b"\n")
-            self._emit(self._whole(first) + b"\n" + others + end_of_first)
+            self._emit(self._finish_line(first) + b"\n" + others + end_of_first)
         self._append(rest)
 
     def close(self) -> None:
         if self._pending:
-            self._emit(self._whole(b"") + b"\n")
+            self._emit(self._finish_line(b"") + b"\n")
 
     def _append(self, data: bytes) -> None:
-        # So much more that a secret at the end of what is kept is whole, and can be hidden.
-        room = _LONGEST_LINE + 1 + self._secrets.longest - len(self._pending)
+        # A secret that begins in the longest line has to be kept whole, so that it can be hidden.
+        room = _MAX_LINE_LENGTH + 1 + self._secrets.longest - len(self._pending)
         self._pending += data[:room]
 
-    def _whole(self, end: bytes) -> bytes:
-        """Return the line that ends with `end`, and begins with the pending bytes."""
-        if not self._pending and len(end) <= _LONGEST_LINE:
+    def _finish_line(self, end: bytes) -> bytes:
+        """Return the pending line with `end` after it, cut to `_MAX_LINE_LENGTH` bytes."""
+        if not self._pending and len(end) <= _MAX_LINE_LENGTH:
             return end
         self._append(end)
         line = bytes(self._pending)
         self._pending.clear()
-        if len(line) <= _LONGEST_LINE:
+        if len(line) <= _MAX_LINE_LENGTH:
             return line
         hidden = self._secrets.hide(line)
-        if len(line) > _LONGEST_LINE + self._secrets.longest:
-            # There was more, and the last bytes may be the beginning of a secret.
+        if len(line) > _MAX_LINE_LENGTH + self._secrets.longest:
+            # More of the line was dropped, so its last bytes may be the beginning of a secret.
             hidden = hidden[: len(hidden) - self._secrets.longest]
-        return hidden[:_LONGEST_LINE] + b" [line cut]"
+        return hidden[:_MAX_LINE_LENGTH] + b" [line cut]"
 
     def _emit(self, lines: bytes) -> None:
         lines = self._secrets.hide(lines)
         self._sink.write(lines)
-        if self._skims is not None and self._skims(self._name, lines):
+        if self._on_lines is not None and self._on_lines(self._stream, lines):
             return
         for line in lines.removesuffix(b"\n").split(b"\n"):
-            self._on_line(self._name, line.decode("utf-8", "replace"))
+            self._on_line(self._stream, line.decode("utf-8", "replace"))
 
 
 def _ending(code: int | None, *, timed_out: bool) -> Ending:
     if timed_out or code is None:
-        return Ending(exit_code=None, signal=None, timed_out=True, cancelled=False)
+        return Ending(timed_out=True)
     if code < 0:
-        return Ending(exit_code=None, signal=-code, timed_out=False, cancelled=False)
-    return Ending(exit_code=code, signal=None, timed_out=False, cancelled=False)
+        return Ending(signal=-code)
+    return Ending(exit_code=code)

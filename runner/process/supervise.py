@@ -1,14 +1,14 @@
 """Runs one command so that nothing of it outlives the driver.
 
-    python supervise.py CONTROL_FD MEMORY_BYTES FOLDER COMMAND...
+    python supervise.py CONTROL_FD FOLDER COMMAND...
 
-`run.py` starts this file as a process of its own. `fork_server.py`, which runs under a stack's own interpreter, uses
-its functions. Only the standard library is needed.
+`run.py` starts this file as a process, the supervisor. `fork_server.py` uses its functions under a stack's own
+interpreter, so only the standard library is needed.
 
-The command gets a session of its own, and this process's standard input. When the driver closes its end of the control
-pipe, or dies in whatever way, the pipe reads as ended. Then every descendant is killed, including those that left the
-process group: on Linux this process is their reaper. It exits as the command did, and repeats a death by signal on
-itself. As in a shell, 127 means that there is no such command, and 126 that it cannot be run.
+The command gets a session of its own. When the driver closes its end of the control pipe, or dies, the supervisor kills
+every descendant. On Linux it is their reaper, so that includes those that left the process group. The supervisor ends
+as the command did, by exit code or by signal. As in a shell, 127 means that there is no such command, and 126 that it
+cannot be run.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 """The operation has this number in Linux's `prctl.h`. Python has no name for it."""
-_TERMINAL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def become_reaper() -> None:
-    """Make this process the reaper of all its descendants. Only the driver stops it, and no terminal."""
-    for number in _TERMINAL:
+    """Make this process the reaper of all its descendants, and ignore the signals of a terminal."""
+    for number in _TERMINAL_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def begin_command(memory: int) -> None:
-    """Prepare the command's process: signals act as usual, and `memory`, if any, is its limit in bytes."""
-    for number in _TERMINAL:
+def begin_command(memory: int = 0) -> None:
+    """Prepare the command's process: reset its signals, and limit its address space to `memory` bytes, unless 0."""
+    for number in _TERMINAL_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 def outlive(child: int, control: int) -> int | None:
-    """Return the wait status of a child that leads a session, or None when the driver ended first.
+    """Wait until a child that leads a session ends, or the driver does, and kill all that is left of the child.
 
-    Nothing of the child is left.
+    Returns the child's wait status; None if the driver ended first.
     """
     status = _wait(child, control)
     _kill_all(child)
@@ -55,6 +55,7 @@ def outlive(child: int, control: int) -> int | None:
 
 
 def _children(pid: int) -> list[int]:
+    """Return the children of a process; none where the system has no `/proc`."""
     try:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     except OSError:
@@ -63,7 +64,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _kill_all(group: int) -> None:
-    """Kill the group, then whatever was reparented to this process, until no child is left."""
+    """Kill a process group, then the processes that became children of this one, until no child is left."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
     while True:
@@ -77,7 +78,7 @@ def _kill_all(group: int) -> None:
 
 
 def _wake(_number: int, _frame: object) -> None:
-    """Do nothing. It exists so that SIGCHLD reaches the wake-up pipe."""
+    """Do nothing. A signal without a handler would not reach the wake-up pipe."""
 
 
 def _wait(child: int, control: int) -> int | None:
@@ -97,13 +98,11 @@ def _wait(child: int, control: int) -> int | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command until it ends or the control pipe is closed; return the exit code to end with."""
-    control, memory, folder, command = int(arguments[0]), int(arguments[1]), arguments[2], arguments[3:]
+    """Run a command until it ends or the control pipe is closed; return the exit code for this process."""
+    control, folder, command = int(arguments[0]), arguments[1], arguments[2:]
     become_reaper()
     try:
-        process = subprocess.Popen(
-            command, cwd=folder, start_new_session=True, preexec_fn=lambda: begin_command(memory)
-        )
+        process = subprocess.Popen(command, cwd=folder, start_new_session=True, preexec_fn=begin_command)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126

@@ -1,4 +1,5 @@
-"""Scripts that run one case of a scene test in its own process: they export, seed and replay its data.
+"""Scripts that run one case of a scene test under the stack's own interpreter, and import nothing of ours.
 
-They run under the stack's own interpreter, and import nothing of ours.
+`export` writes the case as a build directory with data. `export --run` runs the
+script itself with fixed random numbers. `golden` replays a build directory as a scene test.
 """

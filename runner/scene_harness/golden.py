@@ -1,9 +1,9 @@
 """Replays a build directory as a scene test, for a runtime that has scene tests and no golden harness.
 
-This one file runs under the stack's own interpreter, with `simpler_setup` and torch. It offers the golden harness's
-calls under the name `golden`: `replay_case.py` asks for a harness by this name, and `runner/shim.py` wraps one. Inputs
-and expected outputs come from frozen data. The comparison is printed as pypto-lib's harness prints it. A runtime of
-before 28 April 2026 cannot be told where to put what it records, and is refused.
+This file runs under the stack's own interpreter, with `simpler_setup` and torch. It is a golden harness: `golden` is
+the module that `replay_case.py` imports, and that `shim.py` wraps. Inputs and expected outputs come from golden data,
+and the comparison is printed as pypto-lib's harness prints it. A runtime from before 28 April 2026 is refused, because
+its records cannot be sent to the build directory.
 """
 
 from __future__ import annotations
@@ -20,28 +20,32 @@ from pathlib import Path
 from typing import Any
 
 SHOWN_MISMATCHES = 20
-"""A failed comparison prints at most this many wrong elements, as the harness that it replaces does."""
+"""A failed comparison prints at most this many wrong elements, as pypto-lib's harness does."""
 _CLASS = "Replay"
+"""The scene test's class has this name in this module."""
 
 
 @dataclass
 class RunResult:
-    """How a run ended. `error` says why it did not pass. The time is in seconds."""
+    """The result of a run."""
 
     passed: bool
     error: str | None
+    """Why the run did not pass; None where it passed."""
     execution_time: float
+    """The time in seconds."""
     work_dir: Path
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor argument. With an `init_value` its contents come from the frozen data; else it starts as zeros."""
+    """A tensor argument of the orchestration."""
 
     name: str
     shape: Sequence[int]
     dtype: Any
     init_value: Any = None
+    """Any value says that the contents come from the golden data. With None, the tensor begins as zeros."""
     is_output: bool = False
 
 
@@ -67,11 +71,11 @@ def run(
 ) -> RunResult:
     """Run the build directory `runtime_dir` on `golden_data` once, and compare its outputs.
 
-    `runtime_cfg` has `platform`, `device_id`, `enable_dump_args` (a level) and `enable_dep_gen`. What they record goes
-    to `dfx_outputs/` of the build directory.
+    `runtime_cfg` has `platform`, `device_id`, `enable_dump_args` (a level) and `enable_dep_gen`. The last two write
+    records to `dfx_outputs/` in the build directory.
 
     Raises:
-        RuntimeError: the scene test did not get to its end; it has printed why.
+        RuntimeError: the scene test did not reach its end. It has printed why.
     """
     if program is not None or runtime_dir is None or golden_data is None:
         raise ValueError("expected runtime_dir and golden_data, and no program: there is no compiler here")
@@ -95,12 +99,12 @@ def run(
                 if compare is not None
                 else (bool(torch.allclose(actual, expected, rtol=rtol, atol=atol)), "")
             )
-            what = f"shape={tuple(actual.shape)} dtype={actual.dtype}"
-            print(f"[RUN]   '{spec.name}' {'PASS' if matches else 'FAIL'}  {what}", flush=True)
+            form = f"shape={tuple(actual.shape)} dtype={actual.dtype}"
+            print(f"[RUN]   '{spec.name}' {'PASS' if matches else 'FAIL'}  {form}", flush=True)
             if not matches:
                 names.append(spec.name)
-                found = detail or _describe(torch, actual, expected, rtol=rtol, atol=atol)
-                failures.append(f"  '{spec.name}' FAIL  {what}\n{found}")
+                detail = detail or _describe_mismatch(torch, actual, expected, rtol=rtol, atol=atol)
+                failures.append(f"  '{spec.name}' FAIL  {form}\n{detail}")
     seconds = time.perf_counter() - start
     error = "\n".join((f"Output(s) does not match golden: {names}", *failures)) if failures else None
     if error is None:
@@ -109,6 +113,7 @@ def run(
 
 
 def _value(torch: Any, spec: TensorSpec | ScalarSpec, folder: Path) -> Any:
+    """Return the value of an argument, as a scene test takes it."""
     if isinstance(spec, ScalarSpec):
         return ctypes.c_float(spec.value) if spec.dtype.is_floating_point else ctypes.c_int64(int(spec.value))
     if spec.init_value is None:
@@ -117,7 +122,7 @@ def _value(torch: Any, spec: TensorSpec | ScalarSpec, folder: Path) -> Any:
 
 
 def _run_scene_test(build: Path, values: Mapping[str, Any], runtime_cfg: Mapping[str, Any]) -> None:
-    """Run the scene test by its own command line, whose options have changed less than what is behind them."""
+    """Run the scene test by its own command line, which has changed less than its functions."""
     scene: Any = importlib.import_module("simpler_setup.scene_test")
     if not hasattr(scene, "_build_output_prefix"):
         raise RuntimeError("expected a runtime of 28 April 2026 or later, which can be told where to record")
@@ -136,7 +141,7 @@ def _run_scene_test(build: Path, values: Mapping[str, Any], runtime_cfg: Mapping
         options += ["--dump-args", *level] if known else ["--dump-tensor"]
     if runtime_cfg.get("enable_dep_gen"):
         options.append("--enable-dep-gen")
-    # Since the runtime has these levels, its default log leaves out what it says about each task stuck in a stall.
+    # A runtime that has these levels does not log the tasks of a stall by default.
     if "timing" in getattr(scene, "LOG_LEVEL_CHOICES", ()):
         options += ["--log-level", "info"]
     words, sys.argv = sys.argv, [sys.argv[0], *options]
@@ -150,14 +155,14 @@ def _run_scene_test(build: Path, values: Mapping[str, Any], runtime_cfg: Mapping
 
 
 def _scene_test(scene: Any, build: Path, values: Mapping[str, Any], platform: str) -> type:
-    """Return the build directory as a class. Its kernel list is executed, as the compiler's own replay does."""
+    """Return the build directory as a class of scene tests. Its kernel list is executed, as the compiler does."""
     listed = runpy.run_path(str(build / "kernel_config.py"))
     config = dict(listed.get("RUNTIME_CONFIG", {}))
     runtime = config.pop("runtime", "tensormap_and_ringbuffer")
-    # Later runtimes have fewer settings, and refuse those that they no longer have.
+    # A runtime refuses settings that it does not have, and later runtimes have fewer.
     known = getattr(scene, "_CASE_CONFIG_KEYS", config.keys())
     builder: Any = importlib.import_module("simpler_setup")
-    # The class was called Tensor before it was called TensorArg.
+    # Earlier runtimes call TensorArg Tensor.
     tensor_type = getattr(builder, "TensorArg", None) or builder.Tensor
 
     def generate_args(_self: Any, _params: Any) -> Any:
@@ -190,15 +195,15 @@ def _scene_test(scene: Any, build: Path, values: Mapping[str, Any], platform: st
     return scene.scene_test(level=2, runtime=runtime)(made)
 
 
-def _describe(torch: Any, actual: Any, expected: Any, *, rtol: float, atol: float) -> str:
-    close = torch.isclose(actual, expected, rtol=rtol, atol=atol).flatten()
-    places = [int(place) for place in torch.nonzero(~close)[:SHOWN_MISMATCHES]]
-    missed, shown = int((~close).sum()), len(places)
-    ours, theirs = actual.flatten(), expected.flatten()
+def _describe_mismatch(torch: Any, actual: Any, expected: Any, *, rtol: float, atol: float) -> str:
+    """Return the lines that pypto-lib's harness prints of wrong elements."""
+    is_wrong = ~torch.isclose(actual, expected, rtol=rtol, atol=atol).flatten()
+    places = [int(place) for place in torch.nonzero(is_wrong)[:SHOWN_MISMATCHES]]
+    actual, expected = actual.flatten(), expected.flatten()
     return "\n".join(
         [
-            f"    Mismatched elements: {missed}/{actual.numel()}  rtol={rtol} atol={atol}",
-            f"    first {shown} mismatches:",
-            *(f"    [{one}] actual={ours[one].item()}, expected={theirs[one].item()}" for one in places),
+            f"    Mismatched elements: {int(is_wrong.sum())}/{actual.numel()}  rtol={rtol} atol={atol}",
+            f"    first {len(places)} mismatches:",
+            *(f"    [{k}] actual={actual[k].item()}, expected={expected[k].item()}" for k in places),
         ]
     )

@@ -1,5 +1,8 @@
-"""Reads what a run's output means.
+"""Decides what the output of a run means.
 
-`rules` are a stack's own, and `classify` applies them. `symptoms` reads the errors and test counts of any command, with
-`failure_details`. `likeness` says how probable it is that two failures are one. Begin with `classify`.
+- `rules` defines a stack's own rules, and how a process ends. `classify` applies the rules and gives the verdict.
+- `symptoms` reads the errors that a run of any command prints. `likeness` compares the symptoms of two runs.
+- `output_lines` has what both readers need: plain text, tracebacks, counts of tests.
+
+Begin with `classify`.
 """

@@ -1,17 +1,17 @@
 """Makes one verdict of what a process printed, how it ended and what the harness returned.
 
-`Classifier` reads the output line by line and decides at the end. The parts that it uses stand above it, in this order:
+`Classifier` reads the output line by line and decides at the end. `classify_build_failure` does this for a build step.
+Other classes hold what was read:
 
-- `HarnessOutcome`: what each call of the golden harness returned, as `shim.py` wrote it. The process that runs the
-  code under test writes that file, so nothing in it is believed before it is checked.
-- `plain_texts` and `relevant_line_spans`: the lines that rules are tried on. Looking for a text is many times as fast
-  as trying a pattern.
-- `MismatchReport`: which outputs failed the comparison, and by how much. `StallReport`: which kernels a runtime
-  that gave up was waiting for. `Tracebacks`: the exception that ended the program.
+- `HarnessOutcome` has what each call of the golden harness returned, as `shim.py` wrote it. The process that runs the
+  code under test writes that file, so nothing in it is trusted before it is checked.
+- `MismatchReport` has the outputs that failed the comparison, and by how much.
+- `StallReport` has the kernels that a runtime was waiting for when it gave up.
 """
 
+from __future__ import annotations
+
 import hashlib
-import importlib
 import math
 import os
 import re
@@ -19,18 +19,26 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...store.vocabulary import Evidence, Stream, Verdict, VerdictSource
 from ..errors import UserError
+from .output_lines import (
+    TRACEBACK_MARKS,
+    Tracebacks,
+    find_required_texts,
+    plain_texts,
+    relevant_line_spans,
+    remove_variable_parts,
+    search,
+)
 from .rules import BUILD_RULES, Ending, VerdictRule, compiler_error
 
 MAX_BYTES = 16 << 20
-"""A larger outcome of a harness, in bytes, is not read. The run under test writes it, and may write any size."""
+"""A larger outcome of a harness is not read. The run under test may write any size."""
 
 Text = Annotated[str, Field(max_length=1 << 16)]
 Name = Annotated[str, Field(max_length=256)]
@@ -51,6 +59,14 @@ class HarnessException(_Record):
     type: Name
     message: Text
 
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}"
+
+    @property
+    def first_line(self) -> str:
+        """Return the type and the first line of the message."""
+        return str(self).partition("\n")[0]
+
 
 class HarnessCall(_Record):
     """One call of `golden.run` or `golden.run_jit`."""
@@ -59,23 +75,25 @@ class HarnessCall(_Record):
     finished: bool
     """False if the process ended inside the call."""
     passed: bool | None
-    """What the result says; None without a result."""
+    """Whether the returned result says that the call passed; None if it returned no result."""
     validated: bool
-    """Whether the call was given something to compare with, and was not only to compile."""
+    """Whether the call compared outputs. False if it only compiled, or got nothing to compare with."""
     error: Text | None
     work_dir: Text | None
     execution_time: float | None
-    """Seconds."""
+    """The time of the execution, in seconds."""
     exception: HarnessException | None
     applied: Annotated[dict[Name, Setting], Field(max_length=32)]
-    """Settings that the shim put into the call."""
+    """Settings that the shim passed to the call."""
     replaced: Annotated[dict[Name, Text], Field(max_length=32)]
-    """What the case itself had passed where the shim put something else."""
+    """The case's own arguments that the shim replaced."""
     not_applied: Annotated[dict[Name, Text], Field(max_length=32)]
-    """Settings that this revision of the harness cannot take, and why."""
+    """Settings that this revision of the harness does not have, with the reason."""
     measures: Annotated[dict[Name, dict[Name, float]], Field(max_length=64)] = {}
-    """The errors of each output that was compared, as far as they are defined. `beyond_tolerance` and `not_finite` are
-    shares of the elements; `times_tolerance` is that of the worst element; `relative_l2` is that of the tensor."""
+    """The errors of each compared output by measure. A measure that is undefined for an output is left out.
+
+    `beyond_tolerance` and `not_finite` are shares of the elements. `times_tolerance` is the worst element's error over
+    its tolerance. `relative_l2` is the error of the whole tensor."""
 
 
 class Interpreter(_Record):
@@ -92,12 +110,12 @@ class HarnessOutcome(_Record):
     schema_version: Literal[1]
     interpreter: Interpreter
     began: int | None = None
-    """Says when the case began, in nanoseconds as files have it, if other scripts ran before it."""
+    """The time at which the case began, in nanoseconds of the file system's clock, if other scripts ran before it."""
     calls: Annotated[tuple[HarnessCall, ...], Field(strict=False, max_length=10_000)]
 
 
 def read_harness_outcome(path: Path, *, hide: Callable[[bytes], bytes] = bytes) -> HarnessOutcome | None:
-    """Read the file at `path`; None if there is none. `hide` takes secrets out of what the case said.
+    """Read the file at `path`; None if there is none. `hide` removes secrets from the text before it is parsed.
 
     Raises:
         HarnessOutcomeError: not a regular file, over `MAX_BYTES`, not JSON, or not of the shim's schema.
@@ -108,456 +126,42 @@ def read_harness_outcome(path: Path, *, hide: Callable[[bytes], bytes] = bytes) 
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from error
+        raise _outcome_error(path, error.strerror or str(error)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise _unusable(path, "something else than a regular file")
+        raise _outcome_error(path, "something else than a regular file")
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise _unusable(path, f"more than {MAX_BYTES} bytes")
+        raise _outcome_error(path, f"more than {MAX_BYTES} bytes")
     try:
         return HarnessOutcome.model_validate_json(hide(data))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(str(part)[:40] for part in first["loc"])
-        raise _unusable(path, f"{where}: {first['msg']}" if where else first["msg"]) from error
+        raise _outcome_error(path, f"{where}: {first['msg']}" if where else first["msg"]) from error
 
 
-def _unusable(path: Path, found: str) -> HarnessOutcomeError:
-    plain = " ".join(found.split())[:300].encode("unicode_escape").decode()
+def _outcome_error(path: Path, problem: str) -> HarnessOutcomeError:
+    plain = " ".join(problem.split())[:300].encode("unicode_escape").decode()
     return HarnessOutcomeError(
         f"{path}: expected the harness outcome that shim.py writes, found {plain}; run the case again"
     )
 
 
-MAX_TEXT = 2000
-"""A pattern is tried on a text of at most this many characters, because its cost grows with its input."""
-
-REPLACEMENT = "\ufffd"
-"""This character stands for a control character, and for bytes that are no text."""
-
-_ESCAPE_SEQUENCE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
-    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: titles, hyperlinks
-    r"|[@-Z\\^_])"
-)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029]")
-
-
-def plain_texts(line: str) -> Iterator[str]:
-    """Yield what a terminal would have shown of `line`, one text for each time it was drawn over.
-
-    Escape sequences are dropped, other control characters become U+FFFD, trailing blanks go, empty texts
-    are left out, and each text ends at `MAX_TEXT` characters.
-
-    >>> list(plain_texts("\\x1b[32m 45%\\r[RUN] PASS (0.10s)\\x1b[0m\\r\\n"))
-    [' 45%', '[RUN] PASS (0.10s)']
-    """
-    if line.isprintable():
-        # Most lines are short and plain: there is nothing to drop, or to replace.
-        if text := line[:MAX_TEXT].rstrip():
-            yield text
-        return
-    for segment in line.replace("\n", "\r").split("\r"):
-        # An escape sequence may straddle the cut, hence a generous first cut and an exact second one.
-        text = _ESCAPE_SEQUENCE.sub("", segment[: 4 * MAX_TEXT])[:MAX_TEXT].rstrip()
-        if text:
-            yield _CONTROL.sub(REPLACEMENT, text)
-
-
-# The standard library's own reader of patterns, which it compiles them with; there is no public one.
-_PATTERN_PARSER: Any = importlib.import_module("re._parser")
-
-
-def required_texts(pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """Return texts of which each match of the pattern contains at least one; empty if there are no such texts.
-
-    >>> required_texts(re.compile(r"^Output '(?P<name>[^']+)' does not match"))
-    ("' does not match",)
-    >>> required_texts(re.compile(r"(?:\\bstalled|timed out) after \\d+"))
-    (' after ',)
-    >>> required_texts(re.compile(r"\\d+|never"))
-    ()
-    """
-    # Not by the pattern itself: its hash is computed anew each time, which takes as long as a search.
-    return _required_texts(pattern.pattern, pattern.flags)
-
-
-def search(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return `pattern.search(text)`, which costs less here if it does not match."""
-    texts = required_texts(pattern)
-    if texts and not any(each in text for each in texts):
-        return None
-    return pattern.search(text)
-
-
-def find_line_starts(texts: Iterable[bytes], lines: bytes) -> list[int]:
-    """Return where the lines begin that hold one of the texts, in order.
-
-    >>> find_line_starts([b"x", b"y"], b"axx\\nb\\ncy\\n")
-    [0, 6]
-    """
-    begins: set[int] = set()
-    for text in texts:
-        place = lines.find(text)
-        while place >= 0:
-            begins.add(lines.rfind(b"\n", 0, place) + 1)
-            end = lines.find(b"\n", place)
-            place = lines.find(text, end) if end >= 0 else -1
-    return sorted(begins)
-
-
-def relevant_line_spans(
-    texts: Iterable[bytes], lines: bytes, *, reads_all: Callable[[], bool]
-) -> Iterator[tuple[int, int]]:
-    """Return the start and end of each line that holds one of the texts, without its line break, in order.
-
-    `reads_all` is called before each line. If it returns True, the next line counts, whatever it holds.
-
-    >>> list(relevant_line_spans([b"x"], b"ab\\ncx\\nd\\n", reads_all=lambda: False))
-    [(3, 5)]
-    """
-    marked = deque(find_line_starts(texts, lines))
-    position = 0
-    while position < len(lines):
-        while marked and marked[0] < position:
-            marked.popleft()
-        begin = position if reads_all() else marked[0] if marked else len(lines)
-        if begin == len(lines):
-            return
-        end = lines.find(b"\n", begin)
-        end = len(lines) if end < 0 else end
-        yield begin, end
-        position = end + 1
-
-
-@cache
-def _required_texts(pattern: str, flags: int) -> tuple[str, ...]:
-    if flags & re.IGNORECASE:
-        return ()
-    return tuple(sorted(_texts_of_sequence(_PATTERN_PARSER.parse(pattern, flags))))
-
-
-def _texts_of_sequence(items: Iterable[tuple[Any, Any]]) -> frozenset[str]:
-    """Return the required texts of the item whose texts are rarest. All items have to match."""
-    best: frozenset[str] = frozenset()
-    literal = ""
-    terminated: list[tuple[Any, Any]] = [*items, ("END", None)]
-    for kind, argument in terminated:
-        if str(kind) == "LITERAL":
-            literal += chr(argument)
-            continue
-        # `REPLACEMENT` stands for other characters in a text, which the line may still hold.
-        literals = frozenset({literal}) if literal and REPLACEMENT not in literal else frozenset[str]()
-        best = max(best, literals, _texts_of_item(str(kind), argument), key=_rarity)
-        literal = ""
-    return best
-
-
-def _texts_of_item(kind: str, argument: Any) -> frozenset[str]:
-    match kind:
-        case "SUBPATTERN":
-            _, added_flags, _, items = argument
-            return frozenset() if added_flags & re.IGNORECASE else _texts_of_sequence(items)
-        case "ATOMIC_GROUP":
-            return _texts_of_sequence(argument)
-        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-            least, _, items = argument
-            return _texts_of_sequence(items) if least > 0 else frozenset()
-        case "BRANCH":
-            _, branches = argument
-            each = [_texts_of_sequence(branch) for branch in branches]
-            return frozenset[str]().union(*each) if all(each) else frozenset()
-        case _:
-            return frozenset()
-
-
-def _rarity(texts: frozenset[str]) -> tuple[int, int]:
-    """Return a sort key of how rarely a line holds one of the texts: long texts are rare, and so are few."""
-    return min(map(len, texts), default=0), -len(texts)
-
-
-MAX_OUTPUTS = 64
-"""A report keeps the measures of at most this many outputs. It is the shim's own limit."""
-MAX_SIGNATURE = 160
-"""A signature has this many characters of output names at most. What is beyond them is counted and hashed."""
-
-_QUOTATION = re.compile(r"'([^']*)'|\"([^\"]*)\"")
-
-
-@dataclass
-class _Output:
-    measures: dict[str, float] = field(default_factory=dict[str, float])
-    marks: set[str] = field(default_factory=set[str])
-
-
-class MismatchReport:
-    """The failing outputs as named by matches of mismatch rules and their details.
-
-    Group names are those of `VerdictRule`. The first value of a measure stands. At most `MAX_OUTPUTS`
-    outputs are kept.
-    """
-
-    def __init__(self) -> None:
-        self._outputs: dict[str, _Output] = {}
-        self._current: str | None = None
-
-    def add(self, match: re.Match[str]) -> None:
-        """Take in a match of a rule's pattern."""
-        groups = {name: value for name, value in match.groupdict().items() if value is not None}
-        for single, double in _QUOTATION.findall(groups.pop("outputs", "")):
-            self._open(single or double)
-        if "output" in groups:
-            name = groups.pop("output")
-            self._open(name)
-            self._current = name
-        self._measure(groups)
-
-    def add_detail(self, match: re.Match[str]) -> None:
-        """Take in a match of one of a rule's details, which tells about the output named last."""
-        self._measure({name: value for name, value in match.groupdict().items() if value is not None})
-
-    @property
-    def signature(self) -> str | None:
-        """Return the failing outputs, sorted, with NaN and infinity marked: `out`, `k[nan],out`; None if unnamed.
-
-        >>> report = MismatchReport()
-        >>> report.add(re.match("'(?P<output>.*)' FAIL (?P<actual>.*)", "'out' FAIL -inf"))
-        >>> report.signature
-        'out[inf]'
-        """
-        names: list[str] = []
-        for name, output in sorted(self._outputs.items()):
-            marks = ",".join(sorted(output.marks, reverse=True))
-            names.append(f"{name}[{marks}]" if marks else name)
-        return _join_names(names) or None
-
-    @property
-    def metrics(self) -> Mapping[str, Mapping[str, float]]:
-        """Return finite numbers by output and measure.
-
-        `mismatched_fraction` is `mismatched / total`. `not_finite` is 1 if the run reported NaN or infinity.
-        """
-        result: dict[str, dict[str, float]] = {}
-        for name, output in self._outputs.items():
-            measures = dict(output.measures)
-            if measures.get("total") and "mismatched" in measures:
-                measures["mismatched_fraction"] = measures["mismatched"] / measures["total"]
-            if output.marks:
-                measures["not_finite"] = 1.0
-            if measures:
-                result[name] = measures
-        return result
-
-    def _open(self, name: str) -> None:
-        if len(self._outputs) < MAX_OUTPUTS:
-            self._outputs.setdefault(name, _Output())
-
-    def _measure(self, groups: Mapping[str, str]) -> None:
-        output = self._outputs.get(self._current) if self._current is not None else None
-        if output is None:
-            return
-        for name, text in groups.items():
-            value = _number(text)
-            if value is None:
-                continue
-            if not math.isfinite(value):
-                output.marks.add("nan" if math.isnan(value) else "inf")
-            elif name in ("nan", "inf"):
-                output.marks |= {name} if value > 0 else set()
-            elif name != "actual":
-                output.measures.setdefault(name, value)
-
-
-def _join_names(names: list[str]) -> str:
-    """Return the names, separated by commas. If they are too long: the first ones, the number of others, and a hash."""
-    whole = ",".join(names)
-    if len(whole) <= MAX_SIGNATURE:
-        return whole
-    shown = whole[:MAX_SIGNATURE].rpartition(",")[0] or whole[:MAX_SIGNATURE]
-    more = len(names) - shown.count(",") - 1
-    return f"{shown},+{more} #{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-STATES = ("running", "ready", "waiting")
-"""Stall patterns have these groups. Each is a state of unfinished tasks. The first of them that was printed is the kind
-of wait. A ready task may wait for a running one, and a waiting task for a ready one."""
-
-_MOST_KERNELS = 64
-"""No more kernels are taken in once this many are known. A stall may leave thousands of tasks."""
-_MOST_SHOWN = 4
-"""A stall's text names at most this many kernels and counts the rest, so that it stays one line."""
-_FUNCTION_ID = re.compile(r"(?<![\w-])\d+")
-
-
-class StallReport:
-    """The tasks that a stall left, as matches of stall rules and of their details name them.
-
-    The group of `STATES` that took part in a match is the state. `kernels` holds the function ids of a task in that
-    state (`aic:-1 aiv0:3`, where -1 is none). `round` numbers the runtime's diagnoses, of which the last one counts.
-    """
-
-    def __init__(self) -> None:
-        self._states: set[str] = set()
-        self._kernels: dict[str, list[int]] = {}
-        self._round: str | None = None
-
-    def add(self, match: re.Match[str]) -> None:
-        """Take in a match."""
-        groups = match.groupdict()
-        state = next((name for name in STATES if groups.get(name) is not None), None)
-        if state is None:
-            return
-        number = groups.get("round")
-        if number is not None and number != self._round:
-            self._round = number
-            self._states.clear()
-            self._kernels.clear()
-        self._states.add(state)
-        known = self._kernels.setdefault(state, [])
-        found = [int(text) for text in _FUNCTION_ID.findall(groups.get("kernels") or "")]
-        if len(known) < _MOST_KERNELS:
-            known += [kernel for kernel in found if kernel not in known]
-
-    def text(self, names: Mapping[int, str]) -> str | None:
-        """Return the kind of wait and its kernels, `running in softmax`; None where no state was printed.
-
-        `names` gives the kernels by function id. Each task that runs is stuck. Of those that are ready or wait, the
-        text names the first in order of submission alone, because the others may wait for it.
-        """
-        state = next((name for name in STATES if name in self._states), None)
-        if state is None:
-            return None
-        kernels = self._kernels.get(state, [])
-        if state != "running":
-            kernels = kernels[:1]
-        shown = sorted({names.get(kernel, f"kernel {kernel}") for kernel in kernels})
-        if len(shown) > _MOST_SHOWN:
-            shown = [*shown[:_MOST_SHOWN], f"{len(shown) - _MOST_SHOWN} more"]
-        return f"{state} in {', '.join(shown)}" if shown else state
-
-
-_TRACEBACK_START = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^\s+File "(?P<path>[^"]+)", line \d+')
-_EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:: .*)?$")
-_INSTALLED_FILE = re.compile(r"/(?:site|dist)-packages/|/lib/python[\d.]+/|^<")
-_CHAIN_LINES = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
-TRACEBACK_MARKS = (_TRACEBACK_START, *_CHAIN_LINES)
-"""Outside of tracebacks, only a line with one of these says something about them."""
-_VARIABLE_PARTS = (
-    (re.compile(r"(?<![\w.])/(?:[^\s/'\":,()]+/)+(?=[^\s/'\":,()])"), ""),
-    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "0x.."),
-    (re.compile(r"%\d+\b"), "%.."),
-)
-
-
-@dataclass
-class _OpenTraceback:
-    """A traceback of one stream that has not ended yet."""
-
-    indent: str
-    """The text before its first line and its last one. Pip indents the output of a failed build."""
-    innermost: str = ""
-    source: str = ""
-    own_source: str = ""
-    """The source of the innermost frame outside of installed packages."""
-
-
-class Tracebacks:
-    """Reads the tracebacks of a run line by line. Lines of several tracebacks may alternate."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, _OpenTraceback] = {}
-        self._chained: set[str] = set()
-        self._exception: str | None = None
-        self.source = ""
-        """The source line that raised the exception of the last complete traceback, if Python printed it."""
-        self.own_source = ""
-        """The source line of its innermost frame outside of installed packages."""
-
-    @property
-    def exception(self) -> str | None:
-        """Return the exception as it left the program: the last line of the first traceback, or of the last one chained
-        to it.
-
-        None if no traceback is complete.
-        """
-        return self._exception
-
-    def is_inside(self, stream: str) -> bool:
-        """Return whether a traceback of this stream has begun and not ended, so that any line may belong to it."""
-        return stream in self._open
-
-    def feed(self, stream: str, text: str) -> str | None:
-        """Take a line. If it ends a traceback, return the file of the innermost frame; empty without frames."""
-        if text.endswith(_TRACEBACK_START) and text.lstrip() == _TRACEBACK_START:
-            self._open[stream] = _OpenTraceback(indent=text.removesuffix(_TRACEBACK_START))
-            return None
-        if text.lstrip() in _CHAIN_LINES:
-            self._chained.add(stream)
-            return None
-        traceback = self._open.get(stream)
-        if traceback is None:
-            return None
-        if (frame := _FRAME.match(text)) is not None:
-            traceback.innermost, traceback.source = frame["path"], ""
-        elif _EXCEPTION.match(line := text.removeprefix(traceback.indent)):
-            del self._open[stream]
-            self.source, self.own_source = traceback.source, traceback.own_source
-            if self._exception is None or stream in self._chained:
-                self._exception = line
-            self._chained.discard(stream)
-            return traceback.innermost
-        elif not traceback.source and text.strip(" ^~"):
-            traceback.source = text.strip()
-            if not _INSTALLED_FILE.search(traceback.innermost):
-                traceback.own_source = traceback.source
-        return None
-
-
-def remove_variable_parts(text: str) -> str:
-    """Return a message without what differs between runs or slots: folders, addresses, numbers of values.
-
-    >>> remove_variable_parts("RuntimeError: /w/0/a.py: value %12 at 0x7f01 used twice")
-    'RuntimeError: a.py: value %.. at 0x.. used twice'
-    """
-    return substitute(text, _VARIABLE_PARTS)
-
-
-def substitute(text: str, replacements: Iterable[tuple[re.Pattern[str], str]]) -> str:
-    """Return the text with all matches of each pattern replaced, in the order of the patterns."""
-    for pattern, replacement in replacements:
-        text = pattern.sub(replacement, text)
-    return text
-
-
 EVIDENCE_PER_RULE = 4
 """Each rule keeps at most this many lines of evidence. A loop may print the same error without end."""
 LAST_LINES = 5
-"""This many of the last lines are evidence where no rule matches. They mostly say why a run ended."""
+"""This many of the last lines are evidence if no rule decides. They mostly say why a run ended."""
 MAX_CALLS_SHOWN = 16
 """The evidence lists at most this many calls of the harness. A case may make thousands."""
 
-OF_A_COMPILER, OF_AN_EXCEPTION = "what a compiler says", "an exception that it printed"
-"""These reasons are given for lines of evidence that name the cause if no rule does."""
-_READ_WITHOUT_RULES = (b"error: ", b"\x1b")
-"""A compiler's error is read only from a line with one of these. Escape sequences may stand in the text of a coloured
-line."""
-_SKIM_LINES = 4 * LAST_LINES
-"""This many of the last lines are looked at, since some are blank, to find `LAST_LINES` that are not."""
-
-__all__ = ["Classification", "Classifier", "Ending", "classify_build_failure"]
+COMPILER_REASON, EXCEPTION_REASON = "what a compiler says", "an exception that it printed"
+"""If no rule names the cause of a failure, evidence with one of these reasons does."""
+_COMPILER_ERROR_MARKS = (b"error: ", b"\x1b")
+"""A line with a compiler's error has one of these texts. In a coloured line, escapes may stand within `error: `."""
+_TAIL_LINES = 4 * LAST_LINES
+"""Of skipped lines, only this many of the last are decoded. Mostly `LAST_LINES` of them are not blank."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -571,7 +175,7 @@ class Classification:
     source: VerdictSource = VerdictSource.OUTPUT
 
 
-@dataclass
+@dataclass(eq=False)
 class _Hits:
     """What one rule has matched so far."""
 
@@ -580,7 +184,7 @@ class _Hits:
     signature: str | None = None
     first: re.Match[str] | None = None
     place: int = 0
-    """Holds the place of the first line that matched, among all lines."""
+    """The number of texts that were matched up to `first`. It orders the first matches of several rules."""
     required_seen: bool = False
     excluded_seen: bool = False
 
@@ -593,8 +197,10 @@ class _Hits:
     def feed(
         self, stream: Stream, number: int, text: str, *, place: int, raised_in: str | None
     ) -> re.Match[str] | None:
-        """Take a line; its match where the rule's pattern matches it. `raised_in` is the file of the innermost frame
-        where the line ends a traceback."""
+        """Take a line, and return the match of the rule's pattern.
+
+        `raised_in` is the file of the innermost frame if the line ends a traceback.
+        """
         rule = self.rule
         if rule.requires is not None and not self.required_seen:
             self.required_seen = search(rule.requires, text) is not None
@@ -614,25 +220,24 @@ class _Hits:
 
 
 class Classifier:
-    """Reads output as it comes, in bounded memory, and says at the end what it amounts to.
+    """Reads output as it comes, in bounded memory, and returns the verdict at the end.
 
-    The decision, in this order:
+    It decides in this order:
 
-    1. A success needs exit code 0. Where the harness reported its calls, every one must have passed. Without a
-       report a `pass` rule must match, and no `mismatch` rule may.
-       One call, or one line, that says nothing was compared turns the whole run into `not_validated`.
-    2. Otherwise the first rule in the list decides that matched and may decide under this ending. Of
-       chronological rules one of the verdict decides whose line came first.
-    3. Otherwise the ending itself: `timeout`, `crash`, or `unknown`. A signal that others send (SIGKILL,
-       SIGTERM, ...) is an `environment_error`: it says nothing about the program.
+    1. A success needs exit code 0. If the harness reported its calls, all of them must have passed. Without a report, a
+       `pass` rule must have matched and no `mismatch` rule. If a call or a line says that nothing was compared, the
+       verdict is `not_validated`.
+    2. Otherwise the first rule in the list decides that matched and may decide under this ending. If that rule is
+       chronological, the chronological rule whose line came first gives the verdict.
+    3. Otherwise the ending decides: `timeout`, `crash`, or `unknown`. A signal that others send, such as SIGKILL, is an
+       `environment_error`, because it says nothing about the program.
 
-    Error texts from the harness go through the same rules as printed lines.
+    Error texts from the harness are matched by the same rules as printed lines.
     """
 
     def __init__(self, rules: Sequence[VerdictRule]) -> None:
         self._hits = [_Hits(rule) for rule in rules]
-        self._marks = _marks_of(rules)
-        """One of these is in each text that a rule may match, or that begins a traceback; None: that is not known."""
+        self._required_texts = _find_texts_of_rules(rules)
         self._last_lines: deque[tuple[Stream, int, str]] = deque(maxlen=LAST_LINES)
         self._compiler_errors: list[Evidence] = []
         self._exception: Evidence | None = None
@@ -647,46 +252,46 @@ class Classifier:
         self._texts = 0
 
     def feed(self, stream: Stream, line: str) -> None:
-        """Take the next line, decoded with `errors="replace"`; length and content may be anything."""
+        """Take the next line, of any length and content."""
         self._lines += 1
         self.feed_numbered(stream, self._lines, line)
 
     def feed_numbered(self, stream: Stream, number: int, line: str) -> None:
-        """Take a line that stands at `number` in the log, for a caller that leaves some out."""
+        """Take line `number` of the log, for callers that leave out lines."""
         for text in plain_texts(line):
             if stream != "outcome":
                 self._last_lines.append((stream, number, text))
                 if len(self._compiler_errors) < EVIDENCE_PER_RULE and compiler_error(text) is not None:
                     self._compiler_errors.append(
-                        Evidence(stream=stream, line=number, text=text, why=OF_A_COMPILER)
+                        Evidence(stream=stream, line=number, text=text, why=COMPILER_REASON)
                     )
-            if self._may_tell(stream, text):
+            if self._may_match(stream, text):
                 self._match(stream, number, text)
 
     def skim(self, stream: Stream, number: int, lines: bytes) -> bool:
-        """Take whole lines, of which the first stands at `number` in the log, at less cost than one call for each.
+        """Take whole lines at once, the first of which is line `number` of the log.
 
-        Rules are tried only on lines that hold what some rule needs. Return False, and take no line, where the effect
-        would differ.
+        It has the effect of one call of `feed_numbered` for each line, but tries rules only on lines that may match.
+        If a rule may match any line, it returns False and takes no line.
         """
-        if self._marks is None:
+        if self._required_texts is None:
             return False
-        marks = [mark.encode("utf-8", "surrogatepass") for mark in self._marks]
+        texts = [text.encode("utf-8", "surrogatepass") for text in self._required_texts]
         position = 0
         for begin, end in relevant_line_spans(
-            (*_READ_WITHOUT_RULES, *marks), lines, reads_all=lambda: self._tracebacks.is_inside(stream)
+            (*_COMPILER_ERROR_MARKS, *texts), lines, reads_all=lambda: self._tracebacks.is_inside(stream)
         ):
-            number = self._pass_over(stream, number, lines[position:begin])
+            number = self._skip_lines(stream, number, lines[position:begin])
             self.feed_numbered(stream, number, lines[begin:end].decode("utf-8", "replace"))
             number += 1
             position = end + 1
-        self._pass_over(stream, number, lines[position:])
+        self._skip_lines(stream, number, lines[position:])
         return True
 
-    def _pass_over(self, stream: Stream, number: int, lines: bytes) -> int:
-        """Take whole lines on which no rule can match; the number of the line behind them."""
+    def _skip_lines(self, stream: Stream, number: int, lines: bytes) -> int:
+        """Take whole lines on which no rule can match. Return the number of the next line."""
         count = lines.count(b"\n")
-        last = lines.removesuffix(b"\n").rsplit(b"\n", _SKIM_LINES)[-_SKIM_LINES:]
+        last = lines.removesuffix(b"\n").rsplit(b"\n", _TAIL_LINES)[-_TAIL_LINES:]
         first = number + count - len(last)
         shown: list[tuple[Stream, int, str]] = [
             (stream, place, text)
@@ -694,7 +299,7 @@ class Classifier:
             for text in plain_texts(line.decode("utf-8", "replace"))
         ]
         if len(shown) < LAST_LINES and first > number:
-            # They are blank: earlier ones count.
+            # Too many of the last lines are blank, so earlier lines are evidence as well.
             for place, line in enumerate(lines.removesuffix(b"\n").split(b"\n"), number):
                 self.feed_numbered(stream, place, line.decode("utf-8", "replace"))
         else:
@@ -704,14 +309,10 @@ class Classifier:
     def finish(
         self, ending: Ending, outcome: HarnessOutcome | None, *, kernels: Mapping[int, str] | None = None
     ) -> Classification:
-        """Give the verdict. To be called once, after the last line. `kernels` are the names of the build's kernels by
-        function id, where it is known.
+        """Return the verdict. Call it once, after the last line.
 
-        Raises:
-            ValueError: the run was cancelled, and a cancelled run has no verdict.
+        `kernels` are the names of the build's kernels by function id, if the build is known.
         """
-        if ending.cancelled:
-            raise ValueError("a cancelled run has no verdict: drop the probe")
         calls = outcome.calls if outcome is not None else ()
         for call in calls:
             self._open_rule.pop("outcome", None)
@@ -722,36 +323,36 @@ class Classifier:
         verdict = self._success(calls) if ending.is_clean else None
         if verdict is None:
             decisive = self._first_failure(ending)
-            verdict = _verdict_of(ending) if decisive is None else decisive.rule.verdict
+            verdict = _ending_verdict(ending) if decisive is None else decisive.rule.verdict
         return Classification(
             verdict=verdict,
-            signature=self._signature(verdict, ending, decisive, _exception(calls), kernels or {}),
+            signature=self._signature(verdict, ending, decisive, _harness_exception(calls), kernels or {}),
             evidence=tuple(self._evidence(verdict, ending, calls, decisive)),
             metrics=self._metrics(verdict, calls),
         )
 
     def _metrics(self, verdict: Verdict, calls: Sequence[HarnessCall]) -> dict[str, dict[str, float]]:
-        """Return what was printed of mismatches, and what the harness's shim measured, the worst over its calls."""
+        """Return the printed measures of mismatches, and the shim's measures, the worst over its calls."""
         if not verdict.traits.compares_outputs:
             return {}
         metrics: dict[str, dict[str, float]] = {}
         for call in calls:
             for name, values in call.measures.items():
-                known = metrics.setdefault(name, {})
-                known |= {key: max(value, known.get(key, value)) for key, value in values.items()}
+                worst = metrics.setdefault(name, {})
+                worst |= {key: max(value, worst.get(key, value)) for key, value in values.items()}
         if verdict is Verdict.MISMATCH:
             for name, values in self._mismatches.metrics.items():
                 metrics[name] = {**values, **metrics.get(name, {})}
         return metrics
 
-    def _may_tell(self, stream: Stream, text: str) -> bool:
-        if self._marks is None or self._tracebacks.is_inside(stream):
+    def _may_match(self, stream: Stream, text: str) -> bool:
+        if self._required_texts is None or self._tracebacks.is_inside(stream):
             return True
-        return any(mark in text for mark in self._marks)
+        return any(required in text for required in self._required_texts)
 
     def _match(self, stream: Stream, number: int, text: str) -> None:
         self._texts += 1
-        raised_in = self._raising_place(stream, number, text)
+        raised_in = self._follow_traceback(stream, number, text)
         for hits in self._hits:
             match = hits.feed(stream, number, text, place=self._texts, raised_in=raised_in)
             if match is None:
@@ -769,12 +370,12 @@ class Classifier:
                 if (match := search(detail, text)) is not None:
                     self._report(stream).add_detail(match)
 
-    def _raising_place(self, stream: Stream, number: int, text: str) -> str | None:
-        """Follow tracebacks; the file of the innermost frame where the line ends one."""
-        known = self._tracebacks.exception
+    def _follow_traceback(self, stream: Stream, number: int, text: str) -> str | None:
+        """Take a line of a traceback. If it ends one, return the file of the innermost frame."""
+        previous = self._tracebacks.exception
         raised_in = self._tracebacks.feed(stream, text)
-        if self._tracebacks.exception is not known:
-            self._exception = Evidence(stream=stream, line=number, text=text, why=OF_AN_EXCEPTION)
+        if self._tracebacks.exception is not previous:
+            self._exception = Evidence(stream=stream, line=number, text=text, why=EXCEPTION_REASON)
         return raised_in
 
     def _report(self, stream: Stream) -> MismatchReport:
@@ -782,7 +383,7 @@ class Classifier:
 
     @property
     def _mismatches(self) -> MismatchReport:
-        """Return the harness's own report where it names outputs: printed lines may be torn or cut."""
+        """Return the harness's own report if it names outputs, because printed lines may be torn or cut."""
         return self._returned if self._returned.signature is not None else self._printed
 
     def _success(self, calls: Sequence[HarnessCall]) -> Verdict | None:
@@ -790,10 +391,12 @@ class Classifier:
             if not all(call.finished and call.passed for call in calls):
                 return None
             return Verdict.PASS if all(call.validated for call in calls) else Verdict.NOT_VALIDATED
-        said = {hits.rule.verdict for hits in self._hits if hits.holds}
-        if Verdict.MISMATCH in said:
+        matched = {hits.rule.verdict for hits in self._hits if hits.holds}
+        if Verdict.MISMATCH in matched:
             return None
-        return next((verdict for verdict in (Verdict.NOT_VALIDATED, Verdict.PASS) if verdict in said), None)
+        return next(
+            (verdict for verdict in (Verdict.NOT_VALIDATED, Verdict.PASS) if verdict in matched), None
+        )
 
     def _first_failure(self, ending: Ending) -> _Hits | None:
         failures = [
@@ -803,92 +406,121 @@ class Classifier:
         ]
         if not failures or not failures[0].rule.chronological:
             return next(iter(failures), None)
-        dated = [hits for hits in failures if hits.rule.chronological]
-        first = min(dated, key=lambda hits: hits.place).rule.verdict
-        return next(hits for hits in dated if hits.rule.verdict is first)
+        chronological = [hits for hits in failures if hits.rule.chronological]
+        first = min(chronological, key=lambda hits: hits.place).rule.verdict
+        return next(hits for hits in chronological if hits.rule.verdict is first)
 
     def _signature(
         self,
         verdict: Verdict,
         ending: Ending,
         decisive: _Hits | None,
-        raised: str | None,
+        harness_exception: str | None,
         kernels: Mapping[int, str],
     ) -> str | None:
         if verdict is Verdict.MISMATCH and self._mismatches.signature is not None:
             return self._mismatches.signature
         if decisive is None:
             return ending.signal_name if verdict is Verdict.CRASH else None
-        if decisive.rule.tells_exception and decisive.first is not None:
-            exception = remove_variable_parts(self._tracebacks.exception or raised or "")
+        if decisive.rule.names_exception and decisive.first is not None:
+            exception = remove_variable_parts(self._tracebacks.exception or harness_exception or "")
             return decisive.rule.signature_of(decisive.first, exception=exception)
-        told = self._stall.text(kernels) if verdict is Verdict.STALL else None
-        return ", ".join(filter(None, (decisive.signature, told))) or None
+        stall = self._stall.describe(kernels) if verdict is Verdict.STALL else None
+        return ", ".join(filter(None, (decisive.signature, stall))) or None
 
     def _evidence(
         self, verdict: Verdict, ending: Ending, calls: Sequence[HarnessCall], decisive: _Hits | None
     ) -> Iterator[Evidence]:
-        """Return what decided, then what the harness and the ending say, then what else was seen."""
-        for hits in self._hits:
-            if hits is decisive or (hits.holds and hits.rule.verdict is verdict):
-                yield from hits.evidence
+        """Yield the lines that decided, the harness's calls, the ending, and what else was seen, in this order."""
+        deciding = [
+            hits for hits in self._hits if hits is decisive or (hits.holds and hits.rule.verdict is verdict)
+        ]
+        for hits in deciding:
+            yield from hits.evidence
         for number, call in enumerate(calls[:MAX_CALLS_SHOWN], start=1):
             why = f"the harness's call {number} of {len(calls)}"
             yield Evidence(stream="outcome", line=0, text=_call_text(call), why=why)
         yield Evidence(stream="ending", line=0, text=str(ending), why="how the process ended")
         for hits in self._hits:
-            if hits.evidence and not (hits is decisive or (hits.holds and hits.rule.verdict is verdict)):
+            if hits.evidence and hits not in deciding:
                 first = hits.evidence[0]
                 yield replace(first, why=f"{first.why}, but does not decide")
         if decisive is None and not verdict.traits.ends_well:
             yield from self._compiler_errors
-            last = [
-                Evidence(stream=stream, line=number, text=text, why=self._why_shown(number, text))
-                for stream, number, text in self._last_lines
-            ]
-            if self._exception is not None and self._exception not in last:
-                yield self._exception
-            yield from last
+            yield from self._last_evidence()
 
-    def _why_shown(self, number: int, text: str) -> str:
-        """Return why one of the last lines is evidence."""
-        raised = self._exception
-        is_raised = raised is not None and (raised.line, raised.text) == (number, text)
-        return OF_AN_EXCEPTION if is_raised else "among the last lines before the end"
+    def _last_evidence(self) -> Iterator[Evidence]:
+        """Yield the last lines, preceded by the exception's line if that is not among them."""
+        exception = self._exception
+        last: list[Evidence] = []
+        for stream, number, text in self._last_lines:
+            is_exception = exception is not None and (exception.line, exception.text) == (number, text)
+            why = EXCEPTION_REASON if is_exception else "among the last lines before the end"
+            last.append(Evidence(stream=stream, line=number, text=text, why=why))
+        if exception is not None and exception not in last:
+            yield exception
+        yield from last
+
+
+_PIP_HINT = re.compile(r"\s*(?:(?:hint|note): |╰─> See above)")
+"""Pip prints such lines last if a build fails. The cause precedes them."""
+
+
+class _PrintedLine(Protocol):
+    @property
+    def stream(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+
+
+def printed_cause(evidence: Sequence[_PrintedLine]) -> str | None:
+    """Return the line that names the cause of a failure, if only the run's ending decided its verdict.
+
+    It is the first error of a compiler, or the exception that ended the run. Without either it is the last line that
+    may name a cause. None if a line decided the verdict, or nothing was printed.
+    """
+    printed = [line for line in evidence[1:] if line.stream not in ("ending", "outcome")]
+    if not printed or evidence[0].stream != "ending":
+        return None
+    causes = [line for line in printed if line.why in (COMPILER_REASON, EXCEPTION_REASON)]
+    no_hints = [line for line in printed if not _PIP_HINT.match(line.text)]
+    return (causes[0] if causes else (no_hints or printed)[-1]).text.strip()
 
 
 def classify_build_failure(lines: Iterable[tuple[int, str]], ending: Ending) -> Classification:
-    """Say whether a failed build step blames the commit (`build_error`) or the machine (`environment_error`).
+    """Decide whether a failed build step blames the commit (`build_error`) or the machine (`environment_error`).
 
-    `lines` are numbered lines of the step's output, a selection if it is long. A step that ran into its time
-    limit is a `timeout`.
-
-    Raises:
-        ValueError: the step was cancelled.
+    `lines` are numbered lines of the step's output. Of a long output a selection is enough. A step that reached its
+    time limit is a `timeout`.
     """
     classifier = Classifier(BUILD_RULES)
     for number, line in lines:
         classifier.feed_numbered("build", number, line)
-    found = classifier.finish(ending, None)
-    if found.verdict in (Verdict.UNKNOWN, Verdict.CRASH):
-        return replace(found, verdict=Verdict.BUILD_ERROR)
-    return found
+    classification = classifier.finish(ending, None)
+    if classification.verdict in (Verdict.UNKNOWN, Verdict.CRASH):
+        return replace(classification, verdict=Verdict.BUILD_ERROR)
+    return classification
 
 
-def _marks_of(rules: Sequence[VerdictRule]) -> tuple[str, ...] | None:
-    """Return what a text has that a rule or a traceback may ask for; None where a rule may ask for any."""
-    marks = {*TRACEBACK_MARKS}
+def _find_texts_of_rules(rules: Sequence[VerdictRule]) -> tuple[str, ...] | None:
+    """Return texts such that each line that matters to a rule contains one; None if a rule may match any line.
+
+    Lines that begin a traceback matter as well.
+    """
+    all_texts = {*TRACEBACK_MARKS}
     for rule in rules:
         for pattern in filter(None, (rule.pattern, rule.requires, rule.unless, *rule.details)):
-            texts = required_texts(pattern)
+            texts = find_required_texts(pattern)
             if not texts:
                 return None
-            marks.update(texts)
-    return tuple(mark for mark in sorted(marks) if not any(other in mark for other in marks - {mark}))
+            all_texts.update(texts)
+    return tuple(text for text in sorted(all_texts) if not any(other in text for other in all_texts - {text}))
 
 
-def _verdict_of(ending: Ending) -> Verdict:
-    """The verdict where no line says more."""
+def _ending_verdict(ending: Ending) -> Verdict:
+    """Return the verdict if no rule decides."""
     if ending.kind == "timeout":
         return Verdict.TIMEOUT
     if ending.was_killed_from_outside:
@@ -899,22 +531,193 @@ def _verdict_of(ending: Ending) -> Verdict:
 def _error_lines(call: HarnessCall) -> list[str]:
     lines = (call.error or "").splitlines()
     if call.exception is not None:
-        lines += f"{call.exception.type}: {call.exception.message}".splitlines()
+        lines += str(call.exception).splitlines()
     return lines
 
 
-def _exception(calls: Sequence[HarnessCall]) -> str | None:
-    """The first line of the first exception that left the harness."""
-    raised = next((call.exception for call in calls if call.exception is not None), None)
-    return None if raised is None else f"{raised.type}: {raised.message}".partition("\n")[0]
+def _harness_exception(calls: Sequence[HarnessCall]) -> str | None:
+    """Return the first line of the first exception that left the harness."""
+    exception = next((call.exception for call in calls if call.exception is not None), None)
+    return None if exception is None else exception.first_line
 
 
 def _call_text(call: HarnessCall) -> str:
     name = f"golden.{call.function}"
     if call.exception is not None:
-        first_line = f"{call.exception.type}: {call.exception.message}".partition("\n")[0]
-        return next(plain_texts(f"{name} raised {first_line}"))
+        return next(plain_texts(f"{name} raised {call.exception.first_line}"))
     if not call.finished:
         return f"{name} did not return"
     passed = {True: "passed", False: "failed", None: "told no result"}[call.passed]
     return f"{name} {passed}, {'compared with golden' if call.validated else 'nothing compared'}"
+
+
+MAX_OUTPUTS = 64
+"""A report keeps the measures of at most this many outputs. The shim has the same limit."""
+MAX_SIGNATURE = 160
+"""A signature has at most this many characters of output names. The names beyond are counted and hashed."""
+
+_QUOTATION = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+
+
+@dataclass
+class _Output:
+    measures: dict[str, float] = field(default_factory=dict[str, float])
+    non_finite: set[str] = field(default_factory=set[str])
+    """`nan`, `inf`, both, or neither."""
+
+
+class MismatchReport:
+    """The failing outputs, collected from matches of mismatch rules and of their details.
+
+    Group names are those of `VerdictRule`. Of several values of one measure the first is kept.
+    """
+
+    def __init__(self) -> None:
+        self._outputs: dict[str, _Output] = {}
+        self._current: str | None = None
+
+    def add(self, match: re.Match[str]) -> None:
+        """Take in a match of a rule's pattern."""
+        groups = _matched_groups(match)
+        for single, double in _QUOTATION.findall(groups.pop("outputs", "")):
+            self._add_output(single or double)
+        if "output" in groups:
+            self._current = groups.pop("output")
+            self._add_output(self._current)
+        self._add_measures(groups)
+
+    def add_detail(self, match: re.Match[str]) -> None:
+        """Take in a match of one of a rule's details. It describes the output named last."""
+        self._add_measures(_matched_groups(match))
+
+    @property
+    def signature(self) -> str | None:
+        """Return the sorted names of the failing outputs, such as `k[nan],out`; None if no output was named.
+
+        >>> report = MismatchReport()
+        >>> report.add(re.match("'(?P<output>.*)' FAIL (?P<actual>.*)", "'out' FAIL -inf"))
+        >>> report.signature
+        'out[inf]'
+        """
+        names: list[str] = []
+        for name, output in sorted(self._outputs.items()):
+            non_finite = ",".join(sorted(output.non_finite, reverse=True))
+            names.append(f"{name}[{non_finite}]" if non_finite else name)
+        return _join_names(names) or None
+
+    @property
+    def metrics(self) -> Mapping[str, Mapping[str, float]]:
+        """Return finite numbers by output and measure.
+
+        `mismatched_fraction` is `mismatched / total`. `not_finite` is 1 if the run reported NaN or infinity.
+        """
+        result: dict[str, dict[str, float]] = {}
+        for name, output in self._outputs.items():
+            measures = dict(output.measures)
+            if measures.get("total") and "mismatched" in measures:
+                measures["mismatched_fraction"] = measures["mismatched"] / measures["total"]
+            if output.non_finite:
+                measures["not_finite"] = 1.0
+            if measures:
+                result[name] = measures
+        return result
+
+    def _add_output(self, name: str) -> None:
+        if len(self._outputs) < MAX_OUTPUTS:
+            self._outputs.setdefault(name, _Output())
+
+    def _add_measures(self, groups: Mapping[str, str]) -> None:
+        output = self._outputs.get(self._current) if self._current is not None else None
+        if output is None:
+            return
+        for name, text in groups.items():
+            value = _number(text)
+            if value is None:
+                continue
+            if not math.isfinite(value):
+                output.non_finite.add("nan" if math.isnan(value) else "inf")
+            elif name in ("nan", "inf"):
+                output.non_finite |= {name} if value > 0 else set()
+            elif name != "actual":
+                output.measures.setdefault(name, value)
+
+
+def _matched_groups(match: re.Match[str]) -> dict[str, str]:
+    return {name: value for name, value in match.groupdict().items() if value is not None}
+
+
+def _join_names(names: list[str]) -> str:
+    """Return the names, separated by commas. If some do not fit, their number and a hash of all names replace them."""
+    whole = ",".join(names)
+    if len(whole) <= MAX_SIGNATURE:
+        return whole
+    shown = whole[:MAX_SIGNATURE].rpartition(",")[0] or whole[:MAX_SIGNATURE]
+    more = len(names) - shown.count(",") - 1
+    return f"{shown},+{more} #{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+WAIT_STATES = ("running", "ready", "waiting")
+"""The states of unfinished tasks, which are groups in stall patterns. The first that was printed describes a stall.
+
+The order is from cause to effect: a ready task may wait for a running one, and a waiting task for a ready one."""
+
+_MAX_KERNELS = 64
+"""Once this many kernels of a state are known, further ones are ignored. A stall may leave thousands of tasks."""
+_MAX_SHOWN = 4
+"""The description of a stall names at most this many kernels and counts the others, so that it stays one line."""
+_FUNCTION_ID = re.compile(r"(?<![\w-])\d+")
+
+
+class StallReport:
+    """The unfinished tasks of a stall, collected from matches of stall rules and of their details.
+
+    The group of `WAIT_STATES` that matched is the state of a task. The group `kernels` has the function ids of that
+    task, such as `aiv0:3`. An id of -1 stands for no kernel. The group `round` numbers the runtime's diagnoses, and
+    each diagnosis replaces earlier ones.
+    """
+
+    def __init__(self) -> None:
+        self._states: set[str] = set()
+        self._kernels: dict[str, list[int]] = {}
+        self._round: str | None = None
+
+    def add(self, match: re.Match[str]) -> None:
+        """Take in a match."""
+        groups = match.groupdict()
+        state = next((name for name in WAIT_STATES if groups.get(name) is not None), None)
+        if state is None:
+            return
+        number = groups.get("round")
+        if number is not None and number != self._round:
+            self._round = number
+            self._states.clear()
+            self._kernels.clear()
+        self._states.add(state)
+        kernels = self._kernels.setdefault(state, [])
+        ids = [int(text) for text in _FUNCTION_ID.findall(groups.get("kernels") or "")]
+        if len(kernels) < _MAX_KERNELS:
+            kernels += [kernel for kernel in ids if kernel not in kernels]
+
+    def describe(self, names: Mapping[int, str]) -> str | None:
+        """Return the state and its kernels, such as `running in softmax`; None if no state was printed.
+
+        `names` gives the kernels by function id. All running kernels are named, because each of them is stuck. Of ready
+        or waiting ones only the first submitted is named, because the others may wait for it.
+        """
+        state = next((name for name in WAIT_STATES if name in self._states), None)
+        if state is None:
+            return None
+        kernels = self._kernels.get(state, [])
+        if state != "running":
+            kernels = kernels[:1]
+        shown = sorted({names.get(kernel, f"kernel {kernel}") for kernel in kernels})
+        if len(shown) > _MAX_SHOWN:
+            shown = [*shown[:_MAX_SHOWN], f"{len(shown) - _MAX_SHOWN} more"]
+        return f"{state} in {', '.join(shown)}" if shown else state

@@ -1,138 +1,144 @@
-"""How probable it is that a run failed for the reason for which the failing end does.
+"""Estimates how probable it is that a run fails for the same reason as the failing end of the range.
 
 Two runs of one fault mostly print the same error: the same test fails, or the same exception is raised with the same
-message. A run may not get as far as the check: it has an import error, a compiler's error, or a signal. That is another
-failure, unless the failing end does the same. In between it cannot be told for sure, and the answer is a probability.
-The numbers are priors: how often two failures that differ so are one fault. `benchmarks/kinds` measures what becomes of
-them.
-
-What passing runs print too says nothing of a failure.
+message. If only one of them gets as far as the check, because of an import error for instance, their failures differ.
+In between, `likeness` gives a probability. It is a prior: how often two failures that differ in this way are one fault.
+`benchmarks/kinds` measures the results. What passing runs print as well is no evidence.
 """
 
 import re
 from collections.abc import Iterable, Sequence, Set
 
-from .symptoms import Family, Symptom, Symptoms, errors_of, family_of_exception, lines_of
+from .symptoms import Family, Symptom, Symptoms, all_errors, all_last_lines, exception_family
 
-SURELY = 0.99
-"""A failure that is the failing end's with this probability counts as it; with 1 - SURELY or less it is another."""
+SURE_LIKENESS = 0.99
+"""A failure with at least this likeness counts as the failing end's. With 1 - SURE_LIKENESS or less it is another."""
 
 _SAME = 0.999
-"""Two failures with nothing different are this likely the same. Chance may make two faults look alike."""
+"""Two failures without a difference are this likely the same. By chance, two faults may print the same."""
 
 _OTHER_TEST = 0.005
-"""Failures of different tests are this likely the same one."""
+"""Failures of different tests are this likely the same."""
 
 _NOT_CHECKED = 0.003
-"""Two failures are this likely the same if only one of them got as far as the check."""
+"""Two failures are this likely the same if only one run got as far as the check."""
 
 _OTHER_EXCEPTION_OF_TEST = 0.5
 """Two failures of one test are this likely the same if they raise different exceptions."""
 _OTHER_ASSERTION_OF_TEST = 0.7
-"""The same test fails with another message: another assertion of it failed, or the fault shows in another way."""
+"""Two failures of one test are this likely the same if they raise one exception with different messages.
+
+Another assertion of the test failed, or one fault shows in two ways. Of other parameters of the test, each may fail by
+a fault of its own, or a commit has given them other names."""
 _OTHER_TYPE = 0.15
 """Two failures are this likely the same if their errors have different types of one family."""
 _OTHER_FAMILY = 0.15
 """Two failures are this likely the same if their errors are of different families."""
 _OTHER_BREAKAGE = 0.02
-"""Two failures are this likely the same if neither got as far as the check, and their errors are of two sorts."""
+"""Two failures are this likely the same if neither run got as far as the check, and their errors differ."""
 
-_LEAST_LIKE, _MOST_LIKE = 0.3, 0.98
-"""Errors of one type are the same with a chance between these two. Their messages have no word in common, or all words
-but one."""
+_MIN_LIKENESS, _MAX_LIKENESS = 0.3, 0.98
+"""The likeness of two messages of one type grows from the first number to the second with the words they share."""
 
 _UNKNOWN_ERROR = 0.3
 """Two failures are this likely the same if one of them prints no known error."""
 
 _OTHER_PLACE = 0.7
-"""The same message is raised at another line of the source. It is another fault, or a commit has changed the line."""
+"""Two failures are this likely the same if one message is raised at two source lines.
+
+It is another fault, or a commit has changed the line."""
 _OTHER_PROGRESS = 0.7
-"""The failure's message is the same. Before it, the run prints other lines that passing runs print too."""
+"""Two failures with one message are this likely the same if the runs differ in the lines that passing runs print."""
 _OTHER_CODE = 0.5
-"""Two failures are this likely the same if only their exit codes differ, and nothing else tells them apart."""
+"""Two failures are this likely the same if they differ in their exit codes alone."""
 
 _WORD = re.compile(r"[A-Za-z_]\w+")
 
 
-def likeness(run: Symptoms, at_end: Sequence[Symptoms], passing: Sequence[Symptoms]) -> float:
-    """The chance that a failed run shows the failure of the failing end.
+def likeness(run: Symptoms, failing_runs: Sequence[Symptoms], passing_runs: Sequence[Symptoms]) -> float:
+    """Return the probability that a failed run shows the failure of the failing end.
 
-    at_end: what failing runs of that end showed; not empty. passing: what passing runs showed.
+    `failing_runs` are what that end's failing runs showed, at least one. `passing_runs` are what passing runs showed.
     """
-    noise, usual = errors_of(passing), lines_of(passing)
-    return max(_likeness(run, end, noise, usual) for end in at_end)
+    usual_errors, usual_lines = all_errors(passing_runs), all_last_lines(passing_runs)
+    return max(_run_likeness(run, end, usual_errors, usual_lines) for end in failing_runs)
 
 
-def differ_in_code_alone(run: Symptoms, at_end: Sequence[Symptoms]) -> bool:
-    """Return whether nothing but its exit code tells a failed run from each one of the failing end."""
+def differ_in_code_alone(run: Symptoms, failing_runs: Sequence[Symptoms]) -> bool:
+    """Return whether a failed run differs from each of the failing end's in its exit code, and in nothing else."""
     return all(
         run.exit_code != end.exit_code and (run.shown, run.last_lines) == (end.shown, end.last_lines)
-        for end in at_end
+        for end in failing_runs
     )
 
 
-def passes_failing_test(run: Symptoms, at_end: Sequence[Symptoms], passing_end: Sequence[Symptoms]) -> bool:
+def passes_failing_test(
+    run: Symptoms, failing_runs: Sequence[Symptoms], passing_runs: Sequence[Symptoms]
+) -> bool:
     """Return whether the test that fails at the failing end ran in a failed run, and passed there.
 
-    As many tests ran as at both ends, each of them got as far as its check, and others of them fail. Where one fails
-    with the end's own message, it may be the same test by another name.
+    This is known if as many tests ran as at both ends, each got as far as its check, and only other tests failed. A
+    test that fails with the end's own message may be the same test by another name. Then the answer is False.
     """
-    ends = (*at_end, *passing_end)
-    counts = {(each.tests, each.skipped_tests) for each in ends}
-    if not passing_end or run.tests is None or counts != {(run.tests, run.skipped_tests)}:
+    counts = {(each.tests, each.skipped_tests) for each in (*failing_runs, *passing_runs)}
+    if not passing_runs or run.tests is None or counts != {(run.tests, run.skipped_tests)}:
         return False
+    details = failing_tests(run.causes)
     families = [each.family for each in run.causes]
-    families += [_type(detail)[1] for detail in _tests(run.causes).values()]
+    families += [_exception_of_test(detail)[1] for detail in details.values()]
     if any(family.prevents_check for family in families):
         return False
-    here = {*map(_test_name, _tests(run.causes))}
-    there = [{*map(_test_name, _tests(end.causes))} for end in at_end]
+    here = {*map(strip_parameters, details)}
+    there = [{*map(strip_parameters, failing_tests(end.causes))} for end in failing_runs]
     if not here or not all(there) or any(here & tests for tests in there):
         return False
-    said = _messages(run)
-    return bool(said) and not any(said & _messages(end) for end in at_end)
+    messages = _messages(run)
+    return bool(messages) and not any(messages & _messages(end) for end in failing_runs)
 
 
 def _messages(run: Symptoms) -> set[str]:
-    """Return what is said of a run's errors, numbers included, without the names of tests."""
+    """Return the messages of a run's errors, with their numbers and without the names of tests."""
     return {
         value.replace(error.name, "")
-        for error, value in run.values_without(()).items()
+        for error, value in run.unusual_values(()).items()
         if isinstance(error, Symptom) and (error.family is not Family.TEST or error.text)
     }
 
 
-def _likeness(run: Symptoms, end: Symptoms, noise: Set[Symptom], usual: Set[str]) -> float:
-    alike = _errors_likeness(run, end, noise, usual)
-    if alike >= SURELY and run.places and end.places and not {*run.places} & {*end.places}:
+def _run_likeness(run: Symptoms, end: Symptoms, usual_errors: Set[Symptom], usual_lines: Set[str]) -> float:
+    alike = _errors_likeness(run, end, usual_errors, usual_lines)
+    if alike >= SURE_LIKENESS and run.places and end.places and not {*run.places} & {*end.places}:
         return _OTHER_PLACE
     return alike
 
 
-def _errors_likeness(run: Symptoms, end: Symptoms, noise: Set[Symptom], usual: Set[str]) -> float:
-    here, there = ([each for each in side.causes if each not in noise] for side in (run, end))
+def _errors_likeness(
+    run: Symptoms, end: Symptoms, usual_errors: Set[Symptom], usual_lines: Set[str]
+) -> float:
+    here, there = ([each for each in side.causes if each not in usual_errors] for side in (run, end))
     if any(each.family is not Family.ERROR for each in (*here, *there)):
-        # A line such as "FAILED" says nothing beside an error that has a name.
+        # A line such as "FAILED" adds nothing to an error that has a name.
         here, there = ([each for each in side if each.family is not Family.ERROR] for side in (here, there))
-    tests = _tests(here), _tests(there)
-    others = [[each for each in side if each.family is not Family.TEST] for side in (here, there)]
-    if all(tests):
-        of_others = _symptoms_likeness(*others) if any(others) else _texts_likeness(run, end, usual, _SAME)
-        return _tests_likeness(*tests, of_others)
+    tests_here, tests_there = failing_tests(here), failing_tests(there)
+    if tests_here and tests_there:
+        others = [[each for each in side if each.family is not Family.TEST] for side in (here, there)]
+        other_likeness = _symptoms_likeness(*others)
+        if not any(others):
+            other_likeness = _lines_likeness(run, end, usual_lines, _SAME)
+        return _tests_likeness(tests_here, tests_there, other_likeness)
     if (alike := _symptoms_likeness(here, there)) is not None:
-        return (
-            _OTHER_PROGRESS
-            if alike == _SAME and _stops_short(_progress(run, usual), _progress(end, usual))
-            else alike
-        )
-    if here or there:
-        prevented = all(symptom.family.prevents_check for symptom in (here or there))
-        return _NOT_CHECKED if prevented else _texts_likeness(run, end, usual, _UNKNOWN_ERROR)
-    return _texts_likeness(run, end, usual, _OTHER_CODE)
+        if alike == _SAME and _is_cut_short(_progress(run, usual_lines), _progress(end, usual_lines)):
+            return _OTHER_PROGRESS
+        return alike
+    if not here and not there:
+        return _lines_likeness(run, end, usual_lines, _OTHER_CODE)
+    if all(symptom.family.prevents_check for symptom in (here or there)):
+        return _NOT_CHECKED
+    return _lines_likeness(run, end, usual_lines, _UNKNOWN_ERROR)
 
 
-def _tests(symptoms: Iterable[Symptom]) -> dict[str, str]:
-    """The failing tests, and what is said of each."""
+def failing_tests(symptoms: Iterable[Symptom]) -> dict[str, str]:
+    """Return the names of the failing tests, each with its message."""
     tests: dict[str, str] = {}
     for symptom in symptoms:
         if symptom.family is Family.TEST:
@@ -140,34 +146,42 @@ def _tests(symptoms: Iterable[Symptom]) -> dict[str, str]:
     return tests
 
 
-def _tests_likeness(here: dict[str, str], there: dict[str, str], of_others: float | None) -> float:
-    """of_others: the likeness of what is printed beside the tests; None where one side prints nothing."""
-    both = here.keys() & there.keys()
-    if not both:
-        one_test = {*map(_test_name, here)} & {*map(_test_name, there)}
-        return _OTHER_ASSERTION_OF_TEST if one_test else _OTHER_TEST
-    return max(_details_likeness(here[test], there[test], of_others) for test in both)
+def _tests_likeness(here: dict[str, str], there: dict[str, str], other_likeness: float | None) -> float:
+    """Return the likeness of two runs by their failing tests.
+
+    `other_likeness` is that of their other errors; None if one side has none.
+    """
+    common = here.keys() & there.keys()
+    if common:
+        return max(_details_likeness(here[test], there[test], other_likeness) for test in common)
+    is_one_test = bool({*map(strip_parameters, here)} & {*map(strip_parameters, there)})
+    return _OTHER_ASSERTION_OF_TEST if is_one_test else _OTHER_TEST
 
 
-def _details_likeness(here: str, there: str, of_others: float | None) -> float:
-    """Of what is said of one test that fails in both runs."""
+def _details_likeness(here: str, there: str, other_likeness: float | None) -> float:
+    """Return the likeness of two failures of one test by their messages."""
     if not here or not there:
-        if of_others is None or of_others >= _SAME:
+        if other_likeness is None or other_likeness >= _SAME:
             return _SAME
-        if of_others >= _LEAST_LIKE:
+        if other_likeness >= _MIN_LIKENESS:
             return _OTHER_ASSERTION_OF_TEST
-        return _NOT_CHECKED if of_others <= _NOT_CHECKED else _OTHER_EXCEPTION_OF_TEST
-    (type_here, family_here), (type_there, family_there) = _type(here), _type(there)
+        return _NOT_CHECKED if other_likeness <= _NOT_CHECKED else _OTHER_EXCEPTION_OF_TEST
+    (type_here, family_here), (type_there, family_there) = _exception_of_test(here), _exception_of_test(there)
     if family_here.prevents_check != family_there.prevents_check:
         return _NOT_CHECKED
     if type_here != type_there:
         return _OTHER_EXCEPTION_OF_TEST
-    said = here.removeprefix(type_here).strip(": "), there.removeprefix(type_there).strip(": ")
-    return _SAME if not all(said) or _share_of_words(*said) == 1 else _OTHER_ASSERTION_OF_TEST
+    messages = here.removeprefix(type_here).strip(": "), there.removeprefix(type_there).strip(": ")
+    return _SAME if not all(messages) or _word_overlap(*messages) == 1 else _OTHER_ASSERTION_OF_TEST
 
 
-def _test_name(test: str) -> str:
-    """Return a test of unittest without the parameters of its part that failed."""
+def strip_parameters(test: str) -> str:
+    """Return the name of a test without the parameters of pytest, or of a failed subtest of unittest.
+
+    A commit may give the parameters of one test other names.
+    """
+    if "::" in test and test.endswith("]"):
+        return test.partition("[")[0]
     name, parenthesis, _ = test.partition(") ")
     return name + parenthesis.rstrip()
 
@@ -178,17 +192,17 @@ _CTEST_FAMILIES = {
     "Timeout": Family.TIMEOUT,
     "Not Run": Family.BUILD,
 }
-"""The families of what ctest prints about a test that it could not judge."""
+"""The family of each reason that ctest prints for a test that did not get as far as its check."""
 
 
-def _type(detail: str) -> tuple[str, Family]:
-    """The exception's type and its family; an assertion that is quoted has none of its own."""
+def _exception_of_test(detail: str) -> tuple[str, Family]:
+    """Return the type and family of the exception in a test's message. A quoted assertion is an `AssertionError`."""
     name, _, message = detail.partition(": ")
     if name in _CTEST_FAMILIES:
         return name, _CTEST_FAMILIES[name]
     if not re.fullmatch(r"[A-Za-z][\w.]*", name) or name in ("assert", "Failed"):
         return "AssertionError", Family.ASSERTION
-    return name, family_of_exception(name, message)
+    return name, exception_family(name, message)
 
 
 def _symptoms_likeness(here: Sequence[Symptom], there: Sequence[Symptom]) -> float | None:
@@ -198,49 +212,59 @@ def _symptoms_likeness(here: Sequence[Symptom], there: Sequence[Symptom]) -> flo
 def _pair_likeness(one: Symptom, other: Symptom) -> float:
     if one == other:
         return _SAME
-    prevented = one.family.prevents_check, other.family.prevents_check
-    if prevented[0] != prevented[1]:
+    prevented = one.family.prevents_check
+    if prevented != other.family.prevents_check:
         return _NOT_CHECKED
     if one.family is not other.family:
-        return _OTHER_BREAKAGE if all(prevented) else _OTHER_FAMILY
+        return _OTHER_BREAKAGE if prevented else _OTHER_FAMILY
     if one.family is Family.SIGNAL or one.name != other.name:
-        return _OTHER_BREAKAGE if all(prevented) else _OTHER_TYPE
-    alike = _share_of_words(one.text, other.text)
-    if alike == 1:
+        return _OTHER_BREAKAGE if prevented else _OTHER_TYPE
+    overlap = _word_overlap(one.text, other.text)
+    if overlap == 1:
         return _SAME
-    if all(prevented):
-        return _OTHER_BREAKAGE + alike * (_LEAST_LIKE - _OTHER_BREAKAGE)
-    return _LEAST_LIKE + alike * (_MOST_LIKE - _LEAST_LIKE)
+    if prevented:
+        return _OTHER_BREAKAGE + overlap * (_MIN_LIKENESS - _OTHER_BREAKAGE)
+    return _MIN_LIKENESS + overlap * (_MAX_LIKENESS - _MIN_LIKENESS)
 
 
-def _texts_likeness(run: Symptoms, end: Symptoms, usual: Set[str], otherwise: float) -> float:
-    """By the last lines that no passing run prints; `otherwise`, where these say nothing."""
-    here, there = (" ".join(line for line in each.last_lines if line not in usual) for each in (run, end))
+def _lines_likeness(run: Symptoms, end: Symptoms, usual_lines: Set[str], other_code: float) -> float:
+    """Return the likeness of two runs by the last lines that no passing run prints.
+
+    `other_code` is the likeness of two runs whose lines are equal, but not their exit codes.
+    """
+    here, there = (
+        " ".join(line for line in each.last_lines if line not in usual_lines) for each in (run, end)
+    )
     same_code = run.exit_code == end.exit_code
     if here == there:
-        if _progress(run, usual) != _progress(end, usual):
+        if _progress(run, usual_lines) != _progress(end, usual_lines):
             return _OTHER_PROGRESS
-        return _SAME if same_code else otherwise
-    alike = _share_of_words(here, there)
-    if alike == 1 and same_code:
+        return _SAME if same_code else other_code
+    overlap = _word_overlap(here, there)
+    if overlap == 1 and same_code:
         return _SAME
-    return (_LEAST_LIKE if same_code else otherwise / 2) + alike * (_MOST_LIKE - _LEAST_LIKE)
+    return (_MIN_LIKENESS if same_code else other_code / 2) + overlap * (_MAX_LIKENESS - _MIN_LIKENESS)
 
 
-def _progress(run: Symptoms, usual: Set[str]) -> list[str]:
-    """Return the last lines that passing runs print too: how far the run got."""
-    return [line for line in run.last_lines if line in usual]
+def _progress(run: Symptoms, usual_lines: Set[str]) -> list[str]:
+    """Return the last lines that passing runs print as well. They show how far the run got."""
+    return [line for line in run.last_lines if line in usual_lines]
 
 
-def _stops_short(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether one run prints what the other does, and then stops. What an incremental build prints differs
-    otherwise."""
+def _is_cut_short(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether one run prints only the beginning of what the other one prints.
+
+    Runs that differ in another way prove nothing, because incremental builds print different lines.
+    """
     shorter, longer = sorted((one, other), key=len)
     return len(shorter) < len(longer) and list(longer[: len(shorter)]) == list(shorter)
 
 
-def _share_of_words(one: str, other: str) -> float:
-    """The share of the words of both texts that stand in each (Jaccard, 1901)."""
-    words = {*_WORD.findall(one)}, {*_WORD.findall(other)}
-    every = words[0] | words[1]
-    return len(words[0] & words[1]) / len(every) if every else float(one == other)
+def _word_overlap(one: str, other: str) -> float:
+    """Return the share of all words of two texts that both have (Jaccard, 1901).
+
+    Two texts without words share all or nothing.
+    """
+    words_one, words_other = {*_WORD.findall(one)}, {*_WORD.findall(other)}
+    union = words_one | words_other
+    return len(words_one & words_other) / len(union) if union else float(one == other)

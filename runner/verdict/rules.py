@@ -1,8 +1,10 @@
-"""The `[[verdicts]]` tables of a stack file (`VerdictRule`): which printed line means which verdict.
+"""Defines what verdicts are made from: the rules of a stack file, and how a process ended.
 
-Beside them stands what verdicts need that is no rule of a stack. `Ending` is how a process ended. `BUILD_RULES` know
-what a failed build step prints when the machine is at fault. `CompilerError` is the file that a compiler's error
-blames. `ErrorSize` is how large the errors of a run are.
+- `VerdictRule` is one `[[verdicts]]` table of a stack file: a pattern of a printed line, and its verdict.
+- `Ending` is the exit code, signal or time limit that ended a process.
+- `BUILD_RULES` recognize what a failed build step prints, and whether the machine is at fault.
+- `CompilerError` is an error as gcc and clang print it.
+- `ErrorSize` is the largest numeric error of a run.
 """
 
 import math
@@ -25,19 +27,19 @@ SENT_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"})
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """The end of one process: its exit code, or the number of the signal that killed it.
+    """The end of one process: its exit code, the number of the signal that killed it, or its time limit.
 
-    `timed_out` and `cancelled` say that the runner put an end to it; code and signal then tell nothing.
+    If `timed_out`, the runner killed the process, and there is no code or signal. A process that could not be started
+    has none of the three.
     """
 
-    exit_code: int | None
-    signal: int | None
-    timed_out: bool
-    cancelled: bool
+    exit_code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
 
     @property
     def kind(self) -> EndingKind:
-        """Return how it ended: by itself, by a signal, or by its time running out."""
+        """Return which of the three ended the process."""
         if self.timed_out:
             return "timeout"
         return "exit" if self.signal is None else "signal"
@@ -49,17 +51,17 @@ class Ending:
 
     @property
     def was_killed_from_outside(self) -> bool:
-        """Return whether others send such a signal: an out-of-memory killer, a batch system, an operator."""
+        """Return whether the signal is one of `SENT_FROM_OUTSIDE`."""
         return self.signal_name in SENT_FROM_OUTSIDE
 
     @property
     def signal_name(self) -> str | None:
-        """Return the name of the signal, such as `SIGSEGV`; None where no signal ended the process."""
+        """Return the name of the signal that ended the process, such as `SIGSEGV`; None if none did."""
         return signal_of(-self.signal) if self.kind == "signal" and self.signal is not None else None
 
     @property
     def code(self) -> int | None:
-        """Return the exit code, as Python has it: negative for a signal."""
+        """Return the exit code as Python's `subprocess` has it: negative for a signal."""
         return self.exit_code if self.signal is None else -self.signal
 
     def __str__(self) -> str:
@@ -73,8 +75,9 @@ class Ending:
 
 
 def signal_of(code: int) -> str | None:
-    """Return the name of the signal that killed a program; None where none did. `code` is the process's own, or a
-    shell's.
+    """Return the name of the signal that killed a program; None if none did.
+
+    `code` is negative as Python's `subprocess` has it, or above 128 as a shell reports it.
 
     >>> signal_of(-11), signal_of(139), signal_of(1), signal_of(255)
     ('SIGSEGV', 'SIGSEGV', None, None)
@@ -87,11 +90,11 @@ def signal_of(code: int) -> str | None:
 
 
 EXCEPTION = "exception"
-"""A signature calls the run's exception by this name. No group of a pattern may have it."""
+"""A signature refers to the run's exception by this name. No group of a pattern may have the same name."""
 
 
 def _compile(pattern: object) -> object:
-    """Compile text here for a message that shows the pattern; pydantic refuses what is no pattern at all."""
+    """Compile text, with errors that show the pattern. pydantic itself refuses other types."""
     if not isinstance(pattern, str):
         return pattern
     try:
@@ -107,15 +110,19 @@ LinePattern = Annotated[re.Pattern[str], BeforeValidator(_compile)]
 
 
 class VerdictRule(BaseModel):
-    """One line pattern and the verdict it speaks for. In a list of rules the earlier one wins.
+    """A pattern of one line, and the verdict for which the line is evidence. Of two rules the earlier one wins.
 
-    Patterns are tried on one line at a time, without colours (`classify.plain_texts`).
+    Patterns are tried on one line at a time, without colours (`output_lines.plain_texts`).
 
-    In a `mismatch` rule some group names have a meaning. `output` names the failing output. `outputs` holds a list
-    of quoted names. `actual` is a printed value; the signature marks NaN and infinity. `nan` and `inf` count such
-    values. Every other group of the rule, and of its `details`, is a number measured on the output named last.
-    In a `stall` rule and its `details`, the groups that `StallReport` knows give the kind of wait and the kernels.
-    They stand behind the signature.
+    In a `mismatch` rule and its `details` some groups have a meaning:
+
+    - `output` is the name of the failing output, and `outputs` a list of quoted names.
+    - `actual` is a printed value. The signature marks NaN and infinity.
+    - `nan` and `inf` are numbers of such values.
+    - Every other group is a measure of the output named last.
+
+    A `stall` rule and its `details` have the groups of `StallReport`: the state of the tasks, and their kernels. They
+    follow the signature.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -124,23 +131,29 @@ class VerdictRule(BaseModel):
     pattern: LinePattern
     stream: Literal["any", "stdout", "stderr"] = "any"
     requires: LinePattern | None = None
-    """The rule counts only if some other line of the output matches this."""
+    """The rule counts only if a line of the output matches this pattern."""
     unless: LinePattern | None = None
-    """The rule does not count if some line of the output matches this."""
+    """The rule does not count if a line of the output matches this pattern."""
     endings: Annotated[tuple[EndingKind, ...], Field(min_length=1)] = ("exit",)
-    """Ways for the process to end under which the rule may decide. A report that is complete once it is
-    printed stands whatever happens later: it names all three."""
+    """The rule may decide only if the process ended in one of these ways.
+
+    A rule for a report that stays true whatever happens later lists all three."""
     chronological: bool = False
-    """Of the rules that have this, the one whose line came first decides, whatever their order. It is for faults that
-    may each follow from another. Such rules are meant for one stream, because lines of two arrive in any order."""
+    """Of chronological rules the one whose line came first decides, whatever their order in the list.
+
+    They are for faults that may follow from each other. They should read one stream, because lines of two streams
+    arrive in any order."""
     raised_in: LinePattern | None = None
-    """The rule counts only for the line that ends a traceback, whose innermost frame is in a file that matches this."""
+    """The rule matches only a line that ends a traceback, if the file of the innermost frame matches this pattern."""
     signature: str | None = None
-    """What tells one fault from another, with the pattern's named groups in braces. `{exception}` is the line that
-    ends the first traceback of the run."""
+    """A template that distinguishes one fault from another. The pattern's named groups stand in braces.
+
+    `{exception}` is the line that ends the first traceback of the run."""
     details: tuple[LinePattern, ...] = ()
-    """Of a `mismatch`: lines after this one that describe the same output. Of a `stall`: lines anywhere that tell of
-    the tasks that were left. For these two alone."""
+    """Patterns of further lines. Only rules for `mismatch` and `stall` may have them.
+
+    For a `mismatch` these lines follow the rule's own and describe the same output. For a `stall` they stand anywhere,
+    and describe the unfinished tasks."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -162,21 +175,21 @@ class VerdictRule(BaseModel):
         return self
 
     @property
-    def tells_exception(self) -> bool:
-        """Return whether the signature is not known before the run's first traceback is."""
+    def names_exception(self) -> bool:
+        """Return whether the signature contains the run's exception."""
         return EXCEPTION in template_fields(self.signature or "")
 
     def signature_of(self, match: re.Match[str], *, exception: str | None = None) -> str | None:
-        """Fill the template from a match of `pattern`; None if there is none, or it comes out blank."""
+        """Return the signature for a match of `pattern`; None if there is no template, or the result is blank."""
         if self.signature is None:
             return None
-        told = {**match.groupdict(), EXCEPTION: exception}
-        named = {name: " ".join((value or "").split()) for name, value in told.items()}
-        return self.signature.format_map(named).strip()[:200] or None
+        values = {**match.groupdict(), EXCEPTION: exception}
+        one_line = {name: " ".join((value or "").split()) for name, value in values.items()}
+        return self.signature.format_map(one_line).strip()[:200] or None
 
 
 def template_fields(template: str) -> list[str]:
-    """The names that a template has in braces.
+    """Return the names that a template has in braces.
 
     Raises:
         ValueError: broken braces, or a field that is more than a name.
@@ -204,12 +217,12 @@ def _environment(pattern: str, signature: str) -> VerdictRule:
     )
 
 
-# Warnings are left out: pip and git warn of a network they then do without.
+# Warnings do not count: pip and git warn of a missing network, and may then succeed without it.
 _NOT_A_WARNING = r"^(?!\s*WARNING\b).*"
 
 _TOOLS = r"cmake|ninja|make|git|ccache|cc|c\+\+|gcc|g\+\+(?:-\d+)?|clang(?:\+\+)?|ptoas|pip|python3?"
 
-# Lines may be indented: pip shows what a failed build printed that way.
+# Lines may be indented, because pip indents the output of a failed build.
 BUILD_RULES = (
     _environment(r"\b[Nn]o space left on device\b|\b[Dd]isk quota exceeded\b", "disk full"),
     _environment(r"\b(?:Read-only file system|Too many open files)\b", "file system"),
@@ -263,7 +276,7 @@ _MISSING_FILE = re.compile(r"^'?(?P<path>[^\s':]+)'?(?:: No such file or directo
 
 @dataclass(frozen=True, kw_only=True)
 class CompilerError:
-    """An error as gcc and clang print it. `line` counts from 1; `missing` is the header that was not found."""
+    """An error as gcc and clang print it. `line` counts from 1. `missing` is the header that was not found, if any."""
 
     path: str
     line: int
@@ -272,7 +285,7 @@ class CompilerError:
 
 
 def compiler_error(line: str) -> CompilerError | None:
-    """The error that a line of output tells of; None where it tells of none.
+    """Return the compiler's error on a line of output; None if there is none.
 
     >>> error = compiler_error("src/a.hpp:3:10: fatal error: b/c.hpp: No such file or directory")
     >>> error.path, error.line, error.missing
@@ -290,21 +303,21 @@ def compiler_error(line: str) -> CompilerError | None:
 
 
 def compiler_errors(lines: Iterable[str]) -> tuple[CompilerError, ...]:
-    """The errors that some lines tell of, each once."""
+    """Return the compiler's errors on these lines, without repetitions."""
     return tuple(dict.fromkeys(error for line in lines if (error := compiler_error(line)) is not None))
 
 
 Metrics = Mapping[str, Mapping[str, float]]
-"""Measured numbers by output, then by name."""
+"""The measured numbers of a run, by output and measure."""
 
 MEASURES = ("relative_l2", "max_diff", "mismatched_fraction", "beyond_tolerance", "times_tolerance")
-"""An error's size has these measures, the most telling first."""
+"""The size of an error is given by the first of these measures that the run has."""
 _NOT_FINITE = "not_finite"
 
 
 @dataclass(frozen=True)
 class ErrorSize:
-    """The largest error over the outputs of one run; infinite where an output holds NaN or infinity for a number."""
+    """The largest error over the outputs of one run. It is infinite if an output has NaN or infinity wrongly."""
 
     measure: str
     value: float
@@ -314,15 +327,15 @@ class ErrorSize:
 
 
 def measure_words(measure: str) -> str:
-    """Return what a measure is called."""
+    """Return the name of a measure for people."""
     return measure.replace("_", " ")
 
 
 def error_size(metrics: Metrics, measure: str | None = None) -> ErrorSize | None:
-    """By one measure, or the most telling one that there is; None without any."""
+    """Return the error's size by `measure`, or by the first of `MEASURES` that the run has; None without any."""
     for name in MEASURES if measure is None else (measure,):
-        values = [of_output[name] for of_output in metrics.values() if name in of_output]
-        if any(of_output.get(_NOT_FINITE, 0) > 0 for of_output in metrics.values()):
+        values = [measures[name] for measures in metrics.values() if name in measures]
+        if any(measures.get(_NOT_FINITE, 0) > 0 for measures in metrics.values()):
             values.append(math.inf)
         if values:
             return ErrorSize(name, max(math.inf if math.isnan(value) else value for value in values))

@@ -1,9 +1,9 @@
-"""What a run of any command shows of its failure: the errors that it prints, its last lines, and how it ends.
+"""Reads what a run of any command shows of its failure: its errors, its last lines, and how it ended.
 
-A script exits with 1 whatever fails. What it prints tells more: a Python exception, a failing test's id, a compiler's
-error. `SymptomReader` reads the output line by line, in bounded memory, and recognizes what common tools print; each
-tool is a row of `_PATTERNS`. Numbers, addresses, folders and hashes are taken out of messages, so that one fault reads
-the same at every commit. `likeness.py` compares what two runs show.
+A script exits with 1 whatever fails, but its output says more: a Python exception, a failing test, a compiler's error.
+`SymptomReader` reads the output line by line, in bounded memory, and returns `Symptoms`. `_PATTERNS` has a row for each
+line that a common tool prints. Numbers, addresses, folders and hashes are masked in messages, so that one fault reads
+the same at every commit. `likeness.py` compares the symptoms of two runs.
 """
 
 import re
@@ -11,25 +11,34 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from .classify import Tracebacks, plain_texts, relevant_line_spans, search, substitute
-from .failure_details import FRAME_MARKS, FailurePlaces, ReportedTests
+from ...store.vocabulary import OutputStream
+from .output_lines import (
+    FRAME_MARKS,
+    FailurePlaces,
+    ReportedTests,
+    Tracebacks,
+    plain_texts,
+    relevant_line_spans,
+    search,
+    substitute,
+)
 from .rules import Ending, signal_of
 
 LAST_LINES = 20
 """This many lines at the end of each stream are kept. Advice that a script prints after its error is seldom longer."""
-_MOST_OF_FAMILY = 40
-"""At most this many symptoms of one family are kept. A run of a whole test suite may fail in thousands of tests."""
-_LONGEST = 160
-"""At most this many characters of a message are kept. Its beginning tells the error."""
+_MAX_PER_FAMILY = 40
+"""At most this many symptoms of one family are kept. A whole test suite may fail in thousands of tests."""
+_MAX_MESSAGE_LENGTH = 160
+"""At most this many characters of a message are kept. The beginning of a message identifies its error."""
 
 TIMEOUT_CODE = 124
-"""coreutils' `timeout` ends with this exit code if it killed its command."""
+"""coreutils' `timeout` exits with this code if it killed its command."""
 
 
 class Family(StrEnum):
-    """What sort of thing failed."""
+    """What failed."""
 
     TEST = "test"
     ASSERTION = "assertion"
@@ -54,16 +63,17 @@ class Family(StrEnum):
 
     @property
     def prevents_check(self) -> bool:
-        """Return whether the run did not get as far as what it checks."""
+        """Return whether such an error ends a run before the check."""
         return self in _PREVENTS_CHECK
 
     @property
     def may_be_machine(self) -> bool:
-        """Return whether the machine may have failed, and not the commit, so that another run may end otherwise."""
+        """Return whether the machine may be the cause, and not the commit."""
         return self in _MAY_BE_MACHINE
 
 
 _NAMELESS_FAMILIES = frozenset({Family.ERROR, Family.CONSEQUENCE})
+"""An error of these families has no name that distinguishes it."""
 _MAY_BE_MACHINE = frozenset({Family.MEMORY, Family.DISK, Family.NETWORK, Family.LICENSE})
 _PREVENTS_CHECK = frozenset(
     {
@@ -78,7 +88,7 @@ _PREVENTS_CHECK = frozenset(
 class Symptom:
     """One error that a run shows.
 
-    name: the exception's type, the test's id, or the tool. text: the message, without what moves between runs.
+    `name` is the exception's type, the test's id, or the tool. `text` is the message, with its variable parts masked.
     """
 
     family: Family
@@ -95,11 +105,16 @@ class Symptom:
 
 @dataclass(frozen=True, kw_only=True)
 class Symptoms:
-    """All that a run shows: its errors in the order of their first lines, its last lines, and its ending.
+    """All that a run shows of its failure.
 
-    exit_code is negative for a signal. tests: how many test runners say that they ran, and that they skipped; None
-    where none says it. places: where in the source errors were raised. values: the lines of `shown`, then of
-    `last_lines`, with their numbers; empty for runs of older versions. Runs that differ in these alone are equal.
+    Attributes:
+        exit_code: negative for a signal.
+        shown: the errors, in the order of their first lines.
+        last_lines: the last lines of each stream, with their variable parts masked.
+        tests: how many tests ran, as the test runners print it; None if none printed it.
+        places: the source lines or functions in which errors were raised.
+        values: the lines of `shown`, then of `last_lines`, without masking their numeric values. Empty for runs that
+            older versions recorded. Equality of runs ignores them.
     """
 
     exit_code: int
@@ -111,62 +126,75 @@ class Symptoms:
     values: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
-        """The first error with a name, else the first one, in a few words; empty where none is shown."""
-        named = (each for each in self.causes if each.family is not Family.ERROR)
-        return str(next(named, next(iter(self.causes), "")))
+        """Return the first error with a name, or else the first error, in a few words; empty if there is none.
+
+        A test file that could not be collected is described by the error that prevented it.
+        """
+        named = [each for each in self.causes if each.family is not Family.ERROR]
+        reasons = [each for each in named if each.family is not Family.COLLECTION]
+        return str(next(iter((*reasons, *named, *self.causes)), ""))
 
     @property
     def may_be_machine(self) -> bool:
-        """Return whether the machine may have failed, and not the commit."""
+        """Return whether the machine may be the cause, and not the commit."""
         return any(each.family.may_be_machine for each in self.causes)
 
     @property
     def ran_no_test(self) -> bool:
-        """Return whether test runners say that they ran none, or skipped all."""
+        """Return whether test runners printed that no test ran, or that all were skipped."""
         return self.tests == 0
 
+    @property
+    def missing_test(self) -> str | None:
+        """Return the id of the test that pytest did not find; None where anything else failed."""
+        match self.causes:
+            case [Symptom(family=Family.COLLECTION, name="pytest", text=text)] if "::" in text:
+                return text
+            case _:
+                return None
+
     def leaves_out_checks(self, usual: "Symptoms") -> bool:
-        """Return whether the output says that nothing was checked, where another run's says something else."""
-        here, there = {*self.last_lines}, {*usual.last_lines}
-        return bool(there - here) and any(_EMPTY_CHECK.search(line) for line in here - there)
+        """Return whether a last line says that nothing was checked, while a usual run ends with other lines."""
+        lines, usual_lines = {*self.last_lines}, {*usual.last_lines}
+        return bool(usual_lines - lines) and any(_EMPTY_CHECK.search(line) for line in lines - usual_lines)
 
     @property
     def is_crash(self) -> bool:
-        """Return whether a signal ended the run."""
+        """Return whether a signal ended the run, or was its first error."""
         return any(each.family is Family.SIGNAL for each in self.shown[:1])
 
     def subtract_usual(self, usual: Collection["Symptoms"]) -> "Symptoms":
-        """Return what these show that others do not, such as runs that pass."""
-        noise = errors_of(usual)
-        kept = tuple(symptom for symptom in self.shown if symptom not in noise)
-        values = dict(zip(self.shown, self.values, strict=False))
-        of_lines = self.values[len(self.shown) :]
-        return replace(
-            self, shown=kept, values=(*(values[each] for each in kept if each in values), *of_lines)
-        )
+        """Return these symptoms without the errors that usual runs show, such as runs that pass."""
+        usual_errors = all_errors(usual)
+        shown = tuple(symptom for symptom in self.shown if symptom not in usual_errors)
+        error_values = dict(zip(self.shown, self.values, strict=False))
+        kept_values = [error_values[symptom] for symptom in shown if symptom in error_values]
+        return replace(self, shown=shown, values=(*kept_values, *self.values[len(self.shown) :]))
 
-    def values_without(self, usual: Collection["Symptoms"]) -> dict[Symptom | str, str]:
-        """Return the lines of the failure with their numbers: of each error that has a name, else of the last lines.
-        What other runs print too, such as runs that pass, is left out."""
-        noise = errors_of(usual)
-        of_errors: dict[Symptom | str, str] = {
+    def unusual_values(self, usual: Collection["Symptoms"]) -> dict[Symptom | str, str]:
+        """Return the value of each error that has a name. If there is no such error, return those of the last lines.
+
+        Errors and lines of usual runs, such as runs that pass, are left out.
+        """
+        usual_errors = all_errors(usual)
+        errors: dict[Symptom | str, str] = {
             symptom: value
             for symptom, value in zip(self.shown, self.values, strict=False)
-            if symptom not in noise and symptom.family not in _NAMELESS_FAMILIES
+            if symptom not in usual_errors and symptom.family not in _NAMELESS_FAMILIES
         }
-        if of_errors:
-            return of_errors
-        lines = lines_of(usual)
-        of_lines = zip(self.last_lines, self.values[len(self.shown) :], strict=False)
-        return {line: value for line, value in of_lines if line not in lines}
+        if errors:
+            return errors
+        usual_lines = all_last_lines(usual)
+        lines = zip(self.last_lines, self.values[len(self.shown) :], strict=False)
+        return {line: value for line, value in lines if line not in usual_lines}
 
     @property
     def causes(self) -> tuple[Symptom, ...]:
-        """Return the errors without those that only follow from others."""
+        """Return the errors without those of family `CONSEQUENCE`, which follow from others."""
         return tuple(each for each in self.shown if each.family is not Family.CONSEQUENCE)
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON can hold it; `from_plain` reads it."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the symptoms as a JSON object, which `from_json` reads."""
         return {
             "exit_code": self.exit_code,
             "shown": [[each.family.value, each.name, each.text] for each in self.shown],
@@ -178,25 +206,25 @@ class Symptoms:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Symptoms":
-        """Return what `plain` made."""
+    def from_json(cls, document: Mapping[str, Any]) -> "Symptoms":
+        """Return the symptoms of a JSON object that `to_json` made. Objects of older versions lack keys."""
         return cls(
-            exit_code=plain["exit_code"],
-            shown=tuple(Symptom(Family(family), name, text) for family, name, text in plain["shown"]),
-            last_lines=tuple(plain["last_lines"]),
-            tests=plain.get("tests"),  # older runs have neither
-            skipped_tests=plain.get("skipped_tests", 0),
-            places=tuple(plain.get("places", ())),
-            values=tuple(plain.get("values", ())),
+            exit_code=document["exit_code"],
+            shown=tuple(Symptom(Family(family), name, text) for family, name, text in document["shown"]),
+            last_lines=tuple(document["last_lines"]),
+            tests=document.get("tests"),
+            skipped_tests=document.get("skipped_tests", 0),
+            places=tuple(document.get("places", ())),
+            values=tuple(document.get("values", ())),
         )
 
 
-def errors_of(runs: Iterable[Symptoms]) -> frozenset[Symptom]:
+def all_errors(runs: Iterable[Symptoms]) -> frozenset[Symptom]:
     """Return every error that one of the runs shows."""
     return frozenset(symptom for each in runs for symptom in each.shown)
 
 
-def lines_of(runs: Iterable[Symptoms]) -> frozenset[str]:
+def all_last_lines(runs: Iterable[Symptoms]) -> frozenset[str]:
     """Return every last line that one of the runs prints."""
     return frozenset(line for each in runs for line in each.last_lines)
 
@@ -243,12 +271,12 @@ _MESSAGE_FAMILIES = (
         Family.IMPORT,
     ),
 )
-"""Match messages that tell their family, whatever line they stand on."""
+"""A message that matches one of these patterns has its family, whatever the exception's type."""
 
 
 @dataclass(frozen=True)
 class _Pattern:
-    """A line that a tool prints. Groups: `name` and `text` of the symptom. `tool` is the name where no group is."""
+    """A line that a tool prints. Its groups are the symptom's `name` and `text`. `tool` is the name without a group."""
 
     family: Family
     pattern: re.Pattern[str]
@@ -263,7 +291,7 @@ def _rows(family: Family, *rows: str | tuple[str, str]) -> Iterator[_Pattern]:
 
 _ANY_ERROR = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Failed)"
 
-# The first row that matches a line decides. What the rows need as literal text is what a line is looked at for.
+# The first row that matches a line decides. A text that each match of a row contains must be in `_MARKS`.
 _PATTERNS = (
     *_rows(
         Family.COLLECTION,
@@ -495,41 +523,41 @@ _VARIABLE_PARTS = (
     (re.compile(r"#(?:[.,:x/-]?#)+"), "#"),
     (re.compile(r"\s+"), " "),
 )
-
-
-_NON_VALUES = (
+_LOCATIONS_AND_TIMES = (
     *_VARIABLE_PARTS[:2],
     (re.compile(r"(?<=[Ll]ine )\d+|(?<=\w):\d+(?::\d+)?(?=[:)\s]|$)"), "#"),
     (re.compile(r"\b\d+(?:\.\d+)? ?(?:[mun\u00b5]?s|sec(?:onds?)?|min(?:utes?)?)\b"), "#"),
     _VARIABLE_PARTS[-1],
 )
-"""Match what differs between runs of one build, or once a commit edits a file. None of it is a value of a failure."""
+"""These patterns match what differs between runs of one build, or after an edit of the source, and is no result."""
 
 
-def values_of(text: str) -> str:
-    """A message with its numbers, but without folders, addresses, line numbers and durations.
+def mask_locations_and_times(text: str) -> str:
+    """Return a message with its numbers, but without folders, addresses, line numbers and durations.
 
-    >>> values_of("error 0.5 > 2e-3 in /w/slot1/a.py:12 at 0x7f01, in 3.1 s")
+    >>> mask_locations_and_times("error 0.5 > 2e-3 in /w/slot1/a.py:12 at 0x7f01, in 3.1 s")
     'error 0.5 > 2e-3 in a.py# at #, in #'
     """
-    return substitute(text, _NON_VALUES).strip()[:_LONGEST]
+    return substitute(text, _LOCATIONS_AND_TIMES).strip()[:_MAX_MESSAGE_LENGTH]
 
 
-_STAMP = re.compile(r"^\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:? +")
-"""Matches the time that loggers and build services put before each line."""
+_TIME_STAMP = re.compile(
+    r"^\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:? +"
+)
+"""Matches the time that loggers and build services print before each line."""
 
 
-def template(text: str) -> str:
-    """A message without what moves between runs and commits: numbers, addresses, hashes and folders.
+def mask_variable_parts(text: str) -> str:
+    """Return a message without what varies between runs and commits: numbers, addresses, hashes and folders.
 
-    >>> template("error 0.5 > 2e-3 in /w/slot1/a.py at 0x7f01")
+    >>> mask_variable_parts("error 0.5 > 2e-3 in /w/slot1/a.py at 0x7f01")
     'error # > # in a.py at #'
     """
-    return substitute(text, _VARIABLE_PARTS).strip()[:_LONGEST]
+    return substitute(text, _VARIABLE_PARTS).strip()[:_MAX_MESSAGE_LENGTH]
 
 
 def recognize(text: str) -> Symptom | None:
-    """The error that a line of output tells of; None where it tells of none.
+    """Return the error on a line of output; None if there is none.
 
     >>> recognize("FAILED tests/test_x.py::test_y - AssertionError: 0.5 > 0.1")
     Symptom(family=<Family.TEST: 'test'>, name='tests/test_x.py::test_y', text='AssertionError: # > #')
@@ -540,48 +568,32 @@ def recognize(text: str) -> Symptom | None:
             name, message = groups.get("name") or row.tool, groups.get("text") or ""
             family = row.family
             if family in (Family.EXCEPTION, Family.ERROR, Family.BUILD, Family.CONSEQUENCE):
-                family = family_of_exception(name, message, otherwise=family)
-            name = name.strip() if family is Family.TEST else template(name).rpartition(".")[2]
-            return Symptom(family, name[:_LONGEST], template(message))
+                family = exception_family(name, message, default=family)
+            name = name.strip() if family is Family.TEST else mask_variable_parts(name).rpartition(".")[2]
+            return Symptom(family, name[:_MAX_MESSAGE_LENGTH], mask_variable_parts(message))
     return None
 
 
-def family_of_exception(name: str, message: str, *, otherwise: Family = Family.EXCEPTION) -> Family:
-    """Return what sort of thing an exception of this type and message is."""
+def exception_family(name: str, message: str, *, default: Family = Family.EXCEPTION) -> Family:
+    """Return the family of an exception with this type and message."""
     for pattern, family in _MESSAGE_FAMILIES:
         if pattern.search(message):
             return family
-    return _EXCEPTION_FAMILIES.get(name.rpartition(".")[2], otherwise)
+    return _EXCEPTION_FAMILIES.get(name.rpartition(".")[2], default)
 
 
 def _exception_symptom(line: str, source: str) -> Symptom:
-    """The symptom of the line that ends a traceback, whose innermost frame is at a line of source."""
+    """Return the symptom of a traceback's last line. `source` is the source line that raised the exception."""
     name, _, message = line.partition(": ")
-    family = family_of_exception(name, message)
+    family = exception_family(name, message)
     message = message or (source if family is Family.ASSERTION else "")
-    return Symptom(family, name.rpartition(".")[2][:_LONGEST], template(message))
+    return Symptom(family, name.rpartition(".")[2][:_MAX_MESSAGE_LENGTH], mask_variable_parts(message))
 
 
 _MARKS = (
     *("expected: ", "actual: ", " stdout ----"),
-    *(
-        "skipped",
-        "ignored",
-        "SKIP",
-        "Skip",
-        "pending",
-        "passing",
-        "NOTESTS",
-        "PASS",
-        "rror",
-        "RROR",
-        "ailure",
-        "Fail",
-        "FAIL",
-        "failed",
-        "xception",
-        "fatal",
-    ),
+    *("skipped", "ignored", "SKIP", "Skip", "pending", "passing", "NOTESTS", "PASS"),
+    *("rror", "RROR", "ailure", "Fail", "FAIL", "failed", "xception", "fatal"),
     *("Fatal", "FATAL", "not ok", "panic", "Traceback", "During handling", "undefined", "multiple def"),
     *("ot found", "annot", "an't", "No such", "No module", "no such", "ermission denied", "illed"),
     *("emory", "MEMORY", "bad_alloc", "space left", "quota", "Read-only", "icen", "ICEN"),
@@ -596,164 +608,183 @@ _MARKS = (
     "Max retries",
     *FRAME_MARKS,
 )
-"""Each line that a pattern matches has one of these: the rest of a long output is passed over."""
-_COARSE_MARKS = tuple(mark.encode() for mark in _MARKS)
-_MOST_READ = 20_000
-"""Patterns are tried on at most this many lines, and on the last lines of a longer output that is full of errors."""
+"""Each line that a pattern matches contains one of these texts. Patterns are not tried on other lines."""
+_ENCODED_MARKS = tuple(mark.encode() for mark in _MARKS)
+_MAX_PATTERN_LINES = 20_000
+"""Patterns are tried on at most this many lines. Of a longer output, they are also tried on the last `_TAIL_LINES`."""
 _TAIL_LINES = 200
-"""This many of the last lines of a stream are kept. Patterns that need several lines look back into them."""
-_READ_FIRST, _READ_LAST = 4 << 20, 4 << 20
-"""At most this many bytes are read at the beginning and at the end of an output, so that a long log is not slower."""
+"""This many of the last lines of each stream are kept."""
+_HEAD_BYTES, _TAIL_BYTES = 4 << 20, 4 << 20
+"""At most this many bytes are read at the beginning and at the end of an output, to bound the time."""
+
+
+class PrintedLine(NamedTuple):
+    """A line of an output. `number` counts from 1 over both streams, and is 0 where it is not known."""
+
+    stream: OutputStream
+    number: int
+    text: str
 
 
 @dataclass
 class SymptomReader:
     """Reads a run's output as it comes, in bounded memory."""
 
-    _shown: dict[Symptom, str] = field(default_factory=dict[Symptom, str])
-    """Each with the line that it was read from first."""
+    _shown: dict[Symptom, PrintedLine | None] = field(default_factory=dict[Symptom, PrintedLine | None])
+    """The errors, each with the line that it was first read from. A timeout and a signal have none."""
     _counts: dict[Family, int] = field(default_factory=dict[Family, int])
-    _tails: dict[str, deque[str]] = field(default_factory=dict[str, deque[str]])
-    """The last lines of each stream: what one stream prints at its end is not lost behind the other's."""
+    _tails: dict[OutputStream, deque[str]] = field(default_factory=dict[OutputStream, deque[str]])
+    """The last lines of each stream."""
     _tracebacks: Tracebacks = field(default_factory=Tracebacks)
-    _panic: bool = False
+    _expects_panic: bool = False
+    """Whether the next line is the message of a panic."""
     _tests: ReportedTests = field(default_factory=ReportedTests)
     _places: FailurePlaces = field(default_factory=FailurePlaces)
     _read_lines: int = 0
-    _room: int = _READ_FIRST
-    """Bytes that are still read as they come."""
-    _late: deque[tuple[str, bytes]] = field(default_factory=deque[tuple[str, bytes]])
-    """What came last, read at the end."""
+    _head_bytes_left: int = _HEAD_BYTES
+    """The number of bytes that are still read as they come."""
+    _late_chunks: deque[tuple[OutputStream, int, bytes]] = field(
+        default_factory=deque[tuple[OutputStream, int, bytes]]
+    )
+    """The chunks after the first `_HEAD_BYTES`, at most `_TAIL_BYTES`. They are read at the end."""
     _late_size: int = 0
     _has_gap: bool = False
+    """Whether chunks were dropped from `_late_chunks`."""
 
-    def feed(self, stream: str, line: str) -> None:
-        """Take one line."""
+    def feed(self, stream: OutputStream, number: int, line: str) -> None:
+        """Take one line. `number` counts from 1."""
         texts = [*plain_texts(line)]
         self._tail(stream).extend(texts)
-        if self._room <= 0:
-            self._keep_late(stream, f"{line.rstrip()}\n".encode("utf-8", "replace"))
+        if self._head_bytes_left <= 0:
+            self._keep_late_chunk(stream, number, f"{line.rstrip()}\n".encode("utf-8", "replace"))
             return
-        self._room -= len(line)
+        self._head_bytes_left -= len(line)
         for text in texts:
-            self._read(stream, text)
+            self._read(PrintedLine(stream, number, text))
 
-    def _tail(self, stream: str) -> deque[str]:
-        return self._tails.setdefault(stream, deque(maxlen=_TAIL_LINES))
-
-    @property
-    def cause_line(self) -> str | None:
-        """Return the line that the first error with a name was read from; None where there is none."""
-        causes = (
-            text for symptom, text in self._shown.items() if symptom.family not in _NAMELESS_FAMILIES and text
-        )
-        return next(causes, None)
-
-    def skim(self, stream: str, lines: bytes) -> None:
-        """Take whole lines at once, to the same effect."""
+    def skim(self, stream: OutputStream, first: int, lines: bytes) -> None:
+        """Take whole lines, the first of which is number `first`. The effect is that of `feed` for each line."""
         self._keep_tail(stream, lines)
-        if self._room <= 0:
-            self._keep_late(stream, lines)
+        if self._head_bytes_left <= 0:
+            self._keep_late_chunk(stream, first, lines)
             return
-        self._room -= len(lines)
-        self._read_marked(stream, lines)
-
-    def _keep_late(self, stream: str, lines: bytes) -> None:
-        self._late.append((stream, lines))
-        self._late_size += len(lines)
-        while self._late_size - len(self._late[0][1]) >= _READ_LAST:
-            self._late_size -= len(self._late.popleft()[1])
-            self._has_gap = True
-
-    def _read_late(self) -> None:
-        if self._has_gap:
-            self._tracebacks, self._panic = Tracebacks(), False
-        while self._late:
-            self._read_marked(*self._late.popleft())
-
-    def _read_marked(self, stream: str, lines: bytes) -> None:
-        """Read the lines that a pattern may match; the others are passed over."""
-        if self._read_lines > _MOST_READ:
-            return
-        marked = relevant_line_spans(
-            _COARSE_MARKS, lines, reads_all=lambda: self._panic or self._tracebacks.is_inside(stream)
-        )
-        for begin, end in marked:
-            for text in plain_texts(lines[begin:end].decode("utf-8", "replace")):
-                self._read(stream, text)
-
-    def _keep_tail(self, stream: str, lines: bytes) -> None:
-        every = lines.removesuffix(b"\n").split(b"\n")
-        kept: list[str] = []
-        for line in reversed(every):
-            kept += reversed([*plain_texts(line.decode("utf-8", "replace"))])
-            if len(kept) >= _TAIL_LINES:
-                break
-        self._tail(stream).extend(reversed(kept))
-
-    def _read(self, stream: str, text: str) -> None:
-        follows = self._panic or self._tracebacks.is_inside(stream)
-        if not follows and not any(mark in text for mark in _MARKS):
-            return
-        self._read_lines += 1
-        if self._read_lines <= _MOST_READ:
-            self._recognize(stream, text)
-
-    def _recognize(self, stream: str, line: str) -> None:
-        text = _STAMP.sub("", line, count=1)
-        self._tests.feed(text)
-        if self._panic:
-            # Rust prints the message of a panic on the line below its place.
-            self._panic = False
-            self._add(Symptom(Family.ASSERTION, "panic", template(text)), text)
-            return
-        ended = self._tracebacks.feed(stream, text)
-        if ended is not None:
-            self._add(_exception_symptom(text.strip(), self._tracebacks.source), text)
-            self._places.add(template(self._tracebacks.own_source))
-            return
-        if self._places.feed(text):
-            return
-        if self._tracebacks.is_inside(stream) and text.startswith(" "):
-            return
-        if (symptom := recognize(text)) is not None:
-            self._panic = symptom.name == "panic" and text.endswith(":")
-            self._places.expect_frame()
-            if not self._panic:
-                self._add(symptom, text)
-
-    def _add(self, symptom: Symptom, text: str) -> None:
-        count = self._counts.get(symptom.family, 0)
-        if symptom not in self._shown and count < _MOST_OF_FAMILY:
-            self._counts[symptom.family] = count + 1
-            self._shown[symptom] = text
+        self._head_bytes_left -= len(lines)
+        self._read_marked(stream, first, lines)
 
     def finish(self, ending: Ending) -> Symptoms:
-        """All that the run showed."""
-        self._read_late()
-        if self._read_lines > _MOST_READ:
+        """Return all that the run showed. Call it once, after the last line."""
+        self._read_late_chunks()
+        if self._read_lines > _MAX_PATTERN_LINES:
             for stream, tail in self._tails.items():
                 for text in tail:
-                    self._recognize(stream, text)
+                    self._recognize(PrintedLine(stream, 0, text))
         exit_code = ending.code or 0
         if ending.timed_out or exit_code == TIMEOUT_CODE:
-            self._add(Symptom(Family.TIMEOUT, "timeout"), "")
+            self._add(Symptom(Family.TIMEOUT, "timeout"), None)
         elif (killed_by := signal_of(exit_code)) is not None:
-            self._shown = {Symptom(Family.SIGNAL, killed_by): "", **self._shown}
+            self._shown = {Symptom(Family.SIGNAL, killed_by): None, **self._shown}
         if self._tests.tests == 0 and exit_code and not self._shown:
-            self._add(Symptom(Family.COLLECTION, "no test ran"), "")
+            self._add(Symptom(Family.COLLECTION, "no test ran"), None)
         last = {
-            line: values_of(text)
+            line: mask_locations_and_times(text)
             for stream in sorted(self._tails)
             for text in [*self._tails[stream]][-LAST_LINES:]
-            if (line := template(text))
+            if (line := mask_variable_parts(text))
         }
+        texts = ("" if line is None else line.text for line in self._shown.values())
         return Symptoms(
             exit_code=exit_code,
             shown=tuple(self._shown),
             last_lines=tuple(last),
-            places=tuple(map(template, self._places.found)),
-            values=(*map(values_of, self._shown.values()), *last.values()),
+            places=tuple(map(mask_variable_parts, self._places.found)),
+            values=(*map(mask_locations_and_times, texts), *last.values()),
             tests=self._tests.tests,
             skipped_tests=self._tests.skipped,
         )
+
+    @property
+    def cause_line(self) -> PrintedLine | None:
+        """Return the line that the first error with a name was read from; None if there is none."""
+        causes = (
+            line
+            for symptom, line in self._shown.items()
+            if line is not None and line.text and symptom.family not in _NAMELESS_FAMILIES
+        )
+        return next(causes, None)
+
+    def _tail(self, stream: OutputStream) -> deque[str]:
+        return self._tails.setdefault(stream, deque(maxlen=_TAIL_LINES))
+
+    def _keep_tail(self, stream: OutputStream, lines: bytes) -> None:
+        all_lines = lines.removesuffix(b"\n").split(b"\n")
+        last_texts: list[str] = []
+        for line in reversed(all_lines):
+            last_texts += reversed([*plain_texts(line.decode("utf-8", "replace"))])
+            if len(last_texts) >= _TAIL_LINES:
+                break
+        self._tail(stream).extend(reversed(last_texts))
+
+    def _keep_late_chunk(self, stream: OutputStream, first: int, lines: bytes) -> None:
+        self._late_chunks.append((stream, first, lines))
+        self._late_size += len(lines)
+        while self._late_size - len(self._late_chunks[0][2]) >= _TAIL_BYTES:
+            self._late_size -= len(self._late_chunks.popleft()[2])
+            self._has_gap = True
+
+    def _read_late_chunks(self) -> None:
+        if self._has_gap:
+            self._tracebacks, self._expects_panic = Tracebacks(), False
+        while self._late_chunks:
+            self._read_marked(*self._late_chunks.popleft())
+
+    def _read_marked(self, stream: OutputStream, first: int, lines: bytes) -> None:
+        """Read those lines that a pattern may match. `first` is the number of the first line."""
+        if self._read_lines > _MAX_PATTERN_LINES:
+            return
+        marked = relevant_line_spans(_ENCODED_MARKS, lines, reads_all=lambda: self._reads_all(stream))
+        number, counted = first, 0
+        for begin, end in marked:
+            number += lines.count(b"\n", counted, begin)
+            counted = begin
+            for text in plain_texts(lines[begin:end].decode("utf-8", "replace")):
+                self._read(PrintedLine(stream, number, text))
+
+    def _reads_all(self, stream: OutputStream) -> bool:
+        """Return whether the next line matters, whatever it contains."""
+        return self._expects_panic or self._tracebacks.is_inside(stream)
+
+    def _read(self, line: PrintedLine) -> None:
+        if not self._reads_all(line.stream) and not any(mark in line.text for mark in _MARKS):
+            return
+        self._read_lines += 1
+        if self._read_lines <= _MAX_PATTERN_LINES:
+            self._recognize(line)
+
+    def _recognize(self, line: PrintedLine) -> None:
+        text = _TIME_STAMP.sub("", line.text, count=1)
+        line = line._replace(text=text)
+        self._tests.feed(text)
+        if self._expects_panic:
+            # Rust prints the message of a panic on the line after its place.
+            self._expects_panic = False
+            self._add(Symptom(Family.ASSERTION, "panic", mask_variable_parts(text)), line)
+            return
+        if self._tracebacks.feed(line.stream, text) is not None:
+            self._add(_exception_symptom(text.strip(), self._tracebacks.source), line)
+            self._places.add(mask_variable_parts(self._tracebacks.own_source))
+            return
+        if self._places.feed(text):
+            return
+        if self._tracebacks.is_inside(line.stream) and text.startswith(" "):
+            return
+        if (symptom := recognize(text)) is not None:
+            self._expects_panic = symptom.name == "panic" and text.endswith(":")
+            self._places.expect_frame()
+            if not self._expects_panic:
+                self._add(symptom, line)
+
+    def _add(self, symptom: Symptom, line: PrintedLine | None) -> None:
+        count = self._counts.get(symptom.family, 0)
+        if symptom not in self._shown and count < _MAX_PER_FAMILY:
+            self._counts[symptom.family] = count + 1
+            self._shown[symptom] = line

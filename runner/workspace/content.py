@@ -1,9 +1,9 @@
 """Decides when two commits have equal content, by a key over the files that can change a result.
 
-The key is the sum modulo 2^256 of the SHA-256 of each entry. It is an additive multiset hash after Bellare and
-Micciancio, "A New Paradigm for Collision-Free Hashing", EUROCRYPT 1997. A commit's key follows from its parent's key
-and the changed files alone, so a history is keyed in one pass of `git log`. The key distinguishes the contents of
-honest histories; it is no defence against forged trees.
+`ContentKeys` computes the keys of one repository's trees, and `StackContent` those of a whole stack. The key of a tree
+is the sum modulo 2^256 of the SHA-256 of each entry. So a commit's key follows from its parent's key and the changed
+files. This is an additive multiset hash after Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing",
+EUROCRYPT 1997. It is no defence against forged trees.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from ...store.vocabulary import Commit, TreeChange
-from ..case.case import perturbation_key, perturbation_name, perturbed_content_key
+from ..case.case import find_perturbation, perturbation_key, perturbed_content_key
 from ..git import TreeEntry
 from ..overlays import covered_files, list_patches
 from ..pins import PinReader
@@ -22,24 +22,22 @@ from .slot import Workspace
 _MODULUS = 1 << 256
 """Keys are sums modulo this number, so that a key is as long as one SHA-256."""
 _ABSENT = "000000"
+"""Git's mode of a file that does not exist on one side of a change."""
 
 
 class ContentKeys:
-    """Keys of one repository's commits.
-
-    `ignore` are gitignore patterns. Files at `pins`, which pin something, and at `covered`, which overlays replace, do
-    not count either.
-    """
+    """Computes the keys of one repository's trees."""
 
     def __init__(
         self, ignore: Sequence[str], *, pins: Collection[str] = (), covered: Collection[str] = ()
     ) -> None:
+        """Files that match the gitignore patterns `ignore` do not count, nor do the pin files and overlaid files."""
         self._ignored = IgnoredPaths(ignore)
-        self._left_out = frozenset((*pins, *covered))
+        self._excluded = frozenset((*pins, *covered))
 
     def is_relevant(self, path: str) -> bool:
-        """Return whether a change of this path can change a result."""
-        return path not in self._left_out and path not in self._ignored
+        """Return whether the file at a path counts in the key."""
+        return path not in self._excluded and path not in self._ignored
 
     def tree_key(self, entries: Iterable[TreeEntry]) -> int:
         """Return the key of a whole tree."""
@@ -56,11 +54,11 @@ class ContentKeys:
 
 
 class StackContent:
-    """Content keys of the stack's repositories and of everything that changes or accompanies their files.
+    """Content keys of the stack's repositories, and of everything else that can change a result.
 
-    That includes overlays, renames, the case's variables and predecessors, and a perturbation. A pin does not count in
-    its holder's key: a submodule is a repository of its own. A pin file counts with the text that a probe sees, in
-    which a pin may be held at another value than the commit's.
+    These are patches, overlays, renames, the case's variables and predecessors, and a perturbation. The commit of a
+    submodule does not count in its holder's key, because the submodule's own files do. A pin file counts with the text
+    that a probe sees, which may differ from the committed one.
     """
 
     def __init__(self, stack: Stack, workspace: Workspace) -> None:
@@ -74,11 +72,20 @@ class StackContent:
             )
             for name, repository in stack.repositories.items()
         }
-        self._known: dict[tuple[str, str, tuple[str, ...]], int] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
+        """The keys of commits, by repository and paths."""
+
+        self._names = sorted(stack.repositories)
+        self._overlays = {
+            name: [f"{name} under {overlay.path} {overlay.object}" for overlay in repository.overlays]
+            for name, repository in stack.repositories.items()
+        }
+        self._case_parts = [f"variable {name}={text}" for name, text in sorted(stack.case.variables.items())]
+        self._case_parts += [f"after {predecessor}" for predecessor in stack.case.after]
 
     def _overlaid_files(self, name: str) -> frozenset[str]:
         overlays = self._stack.repositories[name].overlays
-        if not overlays:
+        if not overlays:  # Without this, clones would be made before they are needed.
             return frozenset()
         for overlay in overlays:
             self._workspace.ensure_commit(name, overlay.commit)
@@ -86,78 +93,91 @@ class StackContent:
 
     def commit_key(self, repository: str, sha: str, paths: tuple[str, ...] = ()) -> int:
         """Return the key of a commit's files, or of those below `paths`."""
-        cached = self._known.get((repository, sha, paths))
-        if cached is None:
+        known = self._known.setdefault((repository, paths), {})
+        if sha not in known:
             self._workspace.ensure_commit(repository, sha)
             entries = self._workspace.clones[repository].tree(sha, paths)
-            cached = self._known[repository, sha, paths] = self._keys[repository].tree_key(entries)
-        return cached
+            known[sha] = self._keys[repository].tree_key(entries)
+        return known[sha]
 
     def learn(self, repository: str, history: Sequence[Commit]) -> None:
-        """Compute the keys of a whole history and of its build inputs, parents first, without listing each tree."""
+        """Compute the keys of a history, parents first, from its changes instead of from each tree.
+
+        The keys of the build steps' inputs are included.
+        """
         keys = self._keys[repository]
-        for paths in ((), *self._paths_of_steps(repository)):
+        inputs = [(path,) for path in self._input_paths(repository) if path]
+        for paths in ((), *inputs):
+            known = self._known.setdefault((repository, paths), {})
             for commit in history:
                 if commit.parents:
                     parent = self.commit_key(repository, commit.parents[0], paths)
-                    changes = [each for each in commit.changes if not paths or is_below(each.path, paths[0])]
-                    self._known[repository, commit.sha, paths] = keys.child_key(parent, changes)
+                    changes = (each for each in commit.changes if not paths or is_below(each.path, paths[0]))
+                    known[commit.sha] = keys.child_key(parent, changes if paths else commit.changes)
         self._pins.learn(repository, history)
 
     def build_inputs(self, repository: str, paths: Iterable[str]) -> list[str]:
-        """Return those of a repository's files on which build steps depend, without pins."""
-        inputs = [entry.partition(":") for step in self._stack.steps.values() for entry in step.inputs]
-        places = [place for name, _, place in inputs if name == repository]
-        keys = self._keys[repository]
+        """Return those of a repository's files on which build steps depend, without pin files."""
+        inputs, keys = self._input_paths(repository), self._keys[repository]
         return [
             path
             for path in paths
-            if any(not place or is_below(path, place) for place in places) and keys.is_relevant(path)
+            if keys.is_relevant(path) and any(not each or is_below(path, each) for each in inputs)
         ]
 
     def build_pins(self, repository: str) -> frozenset[str]:
-        """Return the paths of a repository that pin inputs of build steps."""
-        built = {entry.partition(":")[0] for step in self._stack.steps.values() for entry in step.inputs}
-        pins = (pin for pin in self._stack.pins.values() if pin.holder == repository and pin.target in built)
-        return frozenset(path for pin in pins for path in pin.paths)
+        """Return the paths of a repository at which repositories that build steps use are pinned."""
+        return frozenset(
+            path
+            for pin in self._stack.pins.values()
+            if pin.holder == repository and pin.target is not None and self._input_paths(pin.target)
+            for path in pin.paths
+        )
 
-    def _paths_of_steps(self, repository: str) -> list[tuple[str]]:
-        """Return the files and folders of a repository that build steps depend on."""
-        inputs = [entry.partition(":") for step in self._stack.steps.values() for entry in step.inputs]
-        return sorted({(path,) for name, _, path in inputs if name == repository and path})
+    @cached_property
+    def _inputs(self) -> list[str]:
+        """Return the inputs of all build steps."""
+        return sorted({entry for step in self._stack.steps.values() for entry in step.inputs})
+
+    def has_build_inputs(self, repository: str) -> bool:
+        """Return whether build steps depend on files of a repository."""
+        return bool(self._input_paths(repository))
+
+    def _input_paths(self, repository: str) -> list[str]:
+        """Return the paths of a repository that are inputs of build steps; an empty path is the whole repository."""
+        inputs = (entry.partition(":") for entry in self._inputs)
+        return [path for name, _, path in inputs if name == repository]
 
     def revisions_key(self, revisions: Mapping[str, str]) -> str:
-        """Return one key for the commits of all repositories and the held pins: 64 hexadecimal digits."""
-        names = sorted(self._stack.repositories.keys() & revisions.keys())
+        """Return one key for the content of a whole run: 64 hexadecimal digits."""
+        names = [name for name in self._names if name in revisions]
         parts = [f"{name} {self.commit_key(name, revisions[name]):064x}" for name in names]
-        parts += [f"{name} with {patch}" for name in names for patch in list_patches(revisions, name)]
-        parts += [
-            f"{name} under {overlay.path} {overlay.object}"
-            for name in names
-            for overlay in self._stack.repositories[name].overlays
-        ]
-        parts += [f"{name} with {text}" for name in names for text in self._respellings(name, revisions)]
+        for name in names:
+            parts += [f"{name} with {patch}" for patch in list_patches(revisions, name)]
+        for name in names:
+            parts += self._overlays[name]
+        if self._stack.renames:
+            for name in names:
+                parts += [f"{name} with {text}" for text in self._respellings(name, revisions)]
         for holder, path in self._stack.pin_files:
-            if (holder, path) not in self._pins_of_repositories:
+            if (holder, path) not in self._commit_pin_files:
                 parts.append(f"{holder}:{path} {self._pin_file_digest(holder, path, revisions)}")
-        parts += [f"variable {name}={text}" for name, text in sorted(self._stack.case.variables.items())]
-        parts += [f"after {predecessor}" for predecessor in self._stack.case.after]
+        parts += self._case_parts
         content = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-        name = perturbation_name(revisions)
+        perturbation = find_perturbation(self._stack, revisions)
         return (
             content
-            if name is None
-            else perturbed_content_key(content, perturbation_key(self._stack.perturbations[name]))
+            if perturbation is None
+            else perturbed_content_key(content, perturbation_key(perturbation))
         )
 
     def build_key(self, revisions: Mapping[str, str]) -> str:
-        """Return one key for all inputs of build steps. Where it is equal, a build can be reused."""
-        inputs = sorted({entry for step in self._stack.steps.values() for entry in step.inputs})
-        parts = [f"{entry} {self.input_key(revisions, entry)}" for entry in inputs]
+        """Return one key for all inputs of build steps."""
+        parts = [f"{entry} {self.input_key(revisions, entry)}" for entry in self._inputs]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def input_key(self, revisions: Mapping[str, str], entry: str) -> str:
-        """Return the key of an input of the stack file, `repository` or `repository:path`, with its pin files."""
+        """Return the key of an input of a step, written as `repository` or `repository:path`, with its pin files."""
         repository, _, path = entry.partition(":")
         paths = (path,) if path else ()
         parts = [f"{self.commit_key(repository, revisions[repository], paths):064x}"]
@@ -174,14 +194,13 @@ class StackContent:
         return "\n".join(parts)
 
     def _respellings(self, repository: str, revisions: Mapping[str, str]) -> list[str]:
-        """Return the respellings of a repository's files."""
         return [each.as_json for each in adaptations(self._stack, repository, revisions)]
 
     def _pin_file_digest(self, holder: str, path: str, revisions: Mapping[str, str]) -> str:
         text = self._pins.pin_file_text(holder, path, revisions)
         if text is None:
             return ""
-        # Keys in stores of earlier versions leave the last newline out.
+        # Stores have keys that were made without the last newline.
         return hashlib.sha256(text.removesuffix("\n").encode("utf-8", "surrogateescape")).hexdigest()
 
     @cached_property
@@ -189,10 +208,10 @@ class StackContent:
         return PinReader(self._stack, self._workspace.clones)
 
     @cached_property
-    def _pins_of_repositories(self) -> frozenset[tuple[str, str]]:
-        """Return the pin files that hold only the commit of a repository of the stack, whose own content counts.
+    def _commit_pin_files(self) -> frozenset[tuple[str, str]]:
+        """Return the pin files that contain nothing but the commit of a repository of the stack.
 
-        A version file contains other things too.
+        They do not count, because the repository's own files do.
         """
         pins = [self._stack.pins[name] for name in self._stack.links.values()]
         return frozenset(
@@ -204,11 +223,12 @@ class StackContent:
 
 
 def is_below(path: str, place: str) -> bool:
-    """Return whether a path is that file or folder, or in it."""
+    """Return whether a path is `place`, or is in that folder."""
     return path == place or path.startswith(f"{place}/")
 
 
 def _term(path: str, mode: str, object_id: str) -> int:
+    """Return what an entry of a tree adds to its key."""
     if mode == _ABSENT:
         return 0
     text = f"{mode} {object_id} {path}".encode("utf-8", "surrogateescape")

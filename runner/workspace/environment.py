@@ -1,8 +1,8 @@
 """Describes what surrounds a probe and can change its result: interpreter, tools, CPU, libraries, variables.
 
-`EnvironmentReader` reads the description, and `fingerprint` digests it. `InheritedVariables` are the variables of the
-user's shell that reach a case. `examine_machine` checks that the machine has what a stack needs: checkouts, submodules,
-tools, packages, platforms and disk space.
+`EnvironmentReader` reads the description, and `fingerprint` digests it. `VirtualEnvironment` is that of a slot.
+`InheritedVariables` are the variables of the user's shell that reach a case. `examine_machine` checks that the machine
+has what a stack needs.
 """
 
 import hashlib
@@ -17,46 +17,45 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from string import Template
 from textwrap import shorten
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, cast
 
 from pydantic import model_validator
 
+from ...store.durable_files import remove
 from ...store.vocabulary import plural
 from ..errors import UserError, reason
 from ..git import HIDDEN_VARIABLES, GitRepository, inherited_environment
-from ..process.run import IRRELEVANT_VARIABLES, is_public, is_secret_name
+from ..process.run import IRRELEVANT_VARIABLES, is_public
 from ..releases import list_releases
 from ..stack import GitlinkPin, Model, Platform, Stack, Tool
 from .home import Home
-from .slot import base_packages
 
 _VERSION_TIMEOUT = 30
-"""A tool has this many seconds to print its version. One that waits for input would hold the check."""
-_MOST_OF_VERSION_FILE = 4096
-"""At most this many bytes of a version file are read. A version stands in its first lines."""
+"""A tool has this many seconds to print its version. Some programs would wait for input."""
+_MAX_VERSION_FILE_BYTES = 4096
+"""At most this many bytes of a version file are read. Its first lines contain the version."""
 NOT_FOUND = "not found"
-"""This text stands in place of the version of a tool that is missing."""
+"""A description has this text in place of the version of a missing tool."""
 _UNUSABLE = "not usable: "
-"""The reason why an existing tool reported no version begins with this prefix."""
+"""A description has a text with this prefix in place of the version of a tool that does not print one."""
 
 
 class EnvironmentReader:
-    """Reads the environment's description, as processes that inherit `variables` see it.
-
-    A tool is asked for its version once, as long as the program file is the same.
-    """
+    """Reads the description of the environment of processes that inherit `variables`."""
 
     def __init__(self, stack: Stack, variables: Mapping[str, str] = os.environ) -> None:
         self._environment = stack.environment
         self._inherited = variables
         self._versions: dict[tuple[str, int, int], str] = {}
+        """The version that each command printed, by the time stamp and the size of its program."""
 
     def read(self, *, packages_path: Sequence[str] | None = None) -> dict[str, str]:
-        """Return the description, by name. `packages_path` is where Python distributions are looked for."""
+        """Return the description, by name. Python distributions are sought in the folders `packages_path`."""
         base = self._environment.python or sys.executable
         return {
             "machine": platform.machine(),
@@ -75,35 +74,33 @@ class EnvironmentReader:
         }
 
     def _describe_files(self) -> dict[str, str]:
-        """Return the versions from those version files that exist."""
-        told = {
+        """Return the versions in those version files that exist."""
+        versions = {
             f"version of {name}": _version_in(Path(Template(path).safe_substitute(self._inherited)))
             for name, path in self._environment.version_files.items()
         }
-        return {name: version for name, version in told.items() if version is not None}
+        return {name: version for name, version in versions.items() if version is not None}
 
     def variables(self) -> dict[str, str]:
-        """Return the templates of the variables for steps and runs: the stack's, and those of the tools that exist
-        here.
-        """
-        own = dict(self._environment.variables)
+        """Return the variables for steps and runs, as templates: the stack's, and those of the tools that exist."""
+        variables = dict(self._environment.variables)
         for tool in self._environment.tools.values():
             if tool.variables and self.version(tool) is not None:
-                own |= tool.variables
-        return own
+                variables |= tool.variables
+        return variables
 
     def keeps_objects(self) -> bool:
-        """Return whether a tool exists here that keeps compiled objects for all slots."""
+        """Return whether a tool exists that keeps compiled objects for all slots."""
         tools = self._environment.tools.values()
         return any(tool.keeps_objects and self.version(tool) is not None for tool in tools)
 
     def version(self, tool: Tool) -> str | None:
-        """Return the first line that a tool prints about itself; None where the tool is missing or fails."""
-        told = self._describe(tool)
-        return told if is_version(told) else None
+        """Return the first line that a tool prints as its version; None where the tool is missing or fails."""
+        description = self._describe(tool)
+        return description if is_version(description) else None
 
     def _describe(self, tool: Tool) -> str:
-        """Return a tool's version, or why there is none. A program that fails, or is slow, is not missing."""
+        """Return a tool's version, or why there is none."""
         program = shutil.which(tool.command[0], path=self._inherited.get("PATH"))
         if program is None:
             return NOT_FOUND
@@ -132,9 +129,9 @@ class EnvironmentReader:
         return self._versions[key]
 
 
-def is_version(told: str) -> bool:
+def is_version(entry: str) -> bool:
     """Return whether a tool's entry in a description is a version, and not the reason why there is none."""
-    return told != NOT_FOUND and not told.startswith(_UNUSABLE)
+    return entry != NOT_FOUND and not entry.startswith(_UNUSABLE)
 
 
 def fingerprint(details: Mapping[str, str]) -> str:
@@ -167,10 +164,10 @@ def _cpu_model() -> str:
 
 
 def _version_in(path: Path) -> str | None:
-    """Return the value of a file's line `Version=...`, else its first line; None if it is unreadable or empty."""
+    """Return the value of a file's line `Version=...`, or else its first line; None for a missing or empty file."""
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_OF_VERSION_FILE).decode(errors="replace")
+            text = file.read(_MAX_VERSION_FILE_BYTES).decode(errors="replace")
     except OSError:
         return None
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -181,36 +178,123 @@ def _version_in(path: Path) -> str | None:
 def _package_version(name: str, path: Sequence[str] | None) -> str:
     for distribution in metadata.distributions(name=name, path=list(sys.path if path is None else path)):
         return distribution.version
-    return "not installed"
+    return _NOT_INSTALLED
+
+
+_BASE_PATHS = "zzz-base.pth"
+"""This file of a virtual environment adds the package folders of the base interpreter, without their .pth files.
+
+So the user's editable installs of the stack stay out. Python reads it last, after the .pth files that steps install."""
+_DESCRIBE = (
+    # The current folder may be a checkout that has a json.py.
+    "import sys; sys.path.remove('') if '' in sys.path else None; "
+    "import json, site; "
+    "found = [p for p in site.getsitepackages() + [site.getusersitepackages()] if p in sys.path]; "
+    "print(json.dumps({'executable': sys.executable, 'version': sys.version, 'packages': found}))"
+)
+
+
+class BaseInterpreter(TypedDict):
+    """An interpreter of which virtual environments are made. `packages` are the folders of its installed packages."""
+
+    executable: str
+    version: str
+    packages: list[str]
+
+
+def describe_base(python: str | None) -> BaseInterpreter:
+    """Describe an interpreter; by default, the running one. Raises `UserError`."""
+    base = python or sys.executable
+    try:
+        printed = subprocess.run([base, "-c", _DESCRIBE], check=True, capture_output=True, text=True).stdout
+        return cast(BaseInterpreter, json.loads(printed))
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        raise UserError(
+            f"environment.python: expected a Python interpreter, found {base}: {error}"
+        ) from error
+
+
+class VirtualEnvironment:
+    """A virtual environment in a folder, which also sees the packages of its base interpreter."""
+
+    def __init__(self, directory: Path, base: str | None) -> None:
+        self.directory = directory
+        self._base = base
+        self._complete = directory / "complete"
+
+    @property
+    def python(self) -> Path:
+        """Return the interpreter of this environment."""
+        return self.directory / "bin" / "python"
+
+    @cached_property
+    def _description(self) -> BaseInterpreter:
+        return describe_base(self._base)
+
+    def is_current(self) -> bool:
+        """Return whether the environment was made of the base interpreter as it is now. Raises `UserError`."""
+        try:
+            return json.loads(self._complete.read_text()) == self._description
+        except (OSError, ValueError):
+            return False
+
+    def make(self) -> None:
+        """Make the environment from scratch. Raises `UserError`."""
+        remove(self.directory)
+        base = self._description["executable"]
+        try:
+            subprocess.run(
+                [base, "-m", "venv", "--without-pip", str(self.directory)], check=True, capture_output=True
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise UserError(
+                f"environment.python: expected an interpreter with the venv module, found {base}: {error}"
+            ) from error
+        paths = "".join(f"{path}\n" for path in self._description["packages"])
+        (self._site_packages() / _BASE_PATHS).write_text(paths)
+        self._complete.write_text(json.dumps(self._description))
+
+    def packages_path(self) -> list[str]:
+        """Return the folders in which the environment finds distributions, in its order; none before it is made."""
+        if not self._complete.is_file():
+            return []
+        site_packages = self._site_packages()
+        return [str(site_packages), *(site_packages / _BASE_PATHS).read_text().splitlines()]
+
+    def _site_packages(self) -> Path:
+        return next((self.directory / "lib").glob("python*")) / "site-packages"
 
 
 PYTHON_VARIABLES = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
-"""Commands do not inherit these variables where the stack has an interpreter of its own."""
+"""Commands of a stack that needs Python do not inherit these variables."""
 _IRRELEVANT_PREFIXES = (
     *("DBUS_", "DESKTOP_", "GNOME_", "JOURNAL_", "KDE_", "LESS", "SSH_", "SUDO_", "SYSTEMD_", "TERM_"),
-    *("GIT_AUTHOR_", "GIT_COMMITTER_", "PRECISION_BISECT_", "PYTEST_", "TMUX", "VSCODE_", "VTE_", "XDG_"),
+    *("GIT_AUTHOR_", "GIT_COMMITTER_", "GPG_", "ITERM_", "KITTY_", "KONSOLE_", "PRECISION_BISECT_"),
+    *("PYTEST_CURRENT_TEST", "PYTEST_XDIST_", "TMUX", "VSCODE_", "VTE_", "WEZTERM_", "WT_", "XDG_"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIGITS = 16
-"""A digest has this many hexadecimal digits: 64 bits, of which chance makes no two alike."""
+"""A digest has this many hexadecimal digits, because 64 bits are hardly ever equal by chance."""
 
 
 class InheritedVariables(Model):
-    """The inherited variables that may change a result.
+    """The inherited variables that may change a result, by name.
 
-    `values` holds the public values. Any other value may be a secret, so a digest is kept by name. `digests` are those
-    of variables that the case's command or a source names. `unread` are those of variables that nothing is known to
-    read. A digest is empty where an earlier version kept none.
+    A value that is not public may be a secret, so its digest is kept. A digest is empty where an earlier version of
+    the tool kept none.
     """
 
     values: Mapping[str, str]
+    """The public values."""
     digests: Mapping[str, str] = {}
+    """The digests of the other variables whose names occur in the case's command or sources."""
     unread: Mapping[str, str] = {}
+    """The digests of the other variables. Nothing is known to read them."""
 
     @model_validator(mode="before")
     @classmethod
     def _upgrade_old_form(cls, data: Any) -> Any:
-        """Convert the form of earlier versions, which kept more values, and the names alone of some variables."""
+        """Convert the form of earlier versions, which had more values, and names without digests (`hidden`)."""
         if not isinstance(data, Mapping) or "hidden" not in data:
             return cast(Any, data)
         old = cast(Mapping[str, Any], data)
@@ -223,87 +307,109 @@ class InheritedVariables(Model):
         }
 
     def split_by_use(self, named: AbstractSet[str]) -> "InheritedVariables":
-        """Return a copy in which, without public values, only the variables with these names count as read."""
+        """Return a copy that has the digests of the variables `named`, and has the others as unread."""
         return InheritedVariables(
             values=self.values,
             digests={name: digest for name, digest in self.digests.items() if name in named},
             unread={name: digest for name, digest in self.digests.items() if name not in named},
         )
 
-    @property
-    def relevant_values(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """Return the variables that may change what a run does, without the values of tokens.
-
-        A renewed token changes nothing, so its name alone counts.
-        """
-        digests = {name: "" if is_secret_name(name) else digest for name, digest in self.digests.items()}
-        return self.values, digests
-
 
 def case_variables(stack: Stack, home: Home, variables: Mapping[str, str] = os.environ) -> InheritedVariables:
-    """Return the variables that reach the cases of a stack, without those that the stack sets or watches itself.
+    """Return the inherited variables that reach a stack's cases and that the stack file does not mention.
 
     Raises `OSError` where the home's key cannot be made.
     """
-    own = {*stack.environment.variables, *stack.environment.matters, *stack.case.variables}
+    known = {*stack.environment.variables, *stack.environment.matters, *stack.case.variables}
     if stack.needs_python:
-        own |= PYTHON_VARIABLES
-    inherited = {name: value for name, value in variables.items() if name not in own}
+        known |= PYTHON_VARIABLES
+    inherited = {name: value for name, value in variables.items() if name not in known}
     return inherited_variables(inherited, key=home.key())
 
 
 def inherited_variables(variables: Mapping[str, str], *, key: bytes) -> InheritedVariables:
-    """Return the variables that could change a case's result. Those for places and terminals are left out.
+    """Return those of the variables that may change a result. The digests are made with a key.
 
-    >>> inherited_variables({"MALLOC_PERTURB_": "165", "HOME": "/root", "GITHUB_PAT": "x"}, key=b"k")
-    InheritedVariables(values={'MALLOC_PERTURB_': '165'}, digests={'GITHUB_PAT': '953e1cff96e4f499'}, unread={})
+    >>> kept = inherited_variables({"MALLOC_PERTURB_": "165", "HOME": "/root", "PIN": "x"}, key=b"k")
+    >>> kept.values, kept.digests
+    ({'MALLOC_PERTURB_': '165'}, {'PIN': '8bb990c40a7d61cb:4aa2a40c48f7acc4'})
     """
     relevant = {name: variables[name] for name in sorted(variables) if _may_matter(name)}
-    told = {name: value for name, value in relevant.items() if is_public(name, value)}
+    public = {name: value for name, value in relevant.items() if is_public(name, value)}
     return InheritedVariables(
-        values=told,
-        digests={name: _digest(name, relevant[name], key) for name in relevant if name not in told},
+        values=public,
+        digests={name: _digest(name, relevant[name], key) for name in relevant if name not in public},
     )
 
 
 def variable_changes(before: InheritedVariables, now: InheritedVariables) -> Iterator[str]:
-    """Yield a phrase for each difference between two environments. A value that was not kept is not shown.
+    """Yield a phrase for each difference between two sets of variables. Only public values are shown.
 
     >>> shells = [inherited_variables({"LANG": value}, key=b"") for value in ("C", "POSIX")]
     >>> list(variable_changes(*shells))
     ['LANG was C, is POSIX']
     """
     old, new = ({**each.digests, **each.unread, **each.values} for each in (before, now))
+    unknown: list[str] = []
     for name in sorted(old.keys() | new.keys()):
         is_shown = name in before.values or name in now.values
         if name not in new:
             yield f"{name} was {old[name] if is_shown else 'set'}, is not set"
         elif name not in old:
             yield f"{name} is {new[name] if is_shown else 'set'}, was not set"
-        elif old[name] and new[name] and old[name] != new[name]:
-            both_shown = name in before.values and name in now.values
+        elif not (old[name] and new[name]):
+            continue  # An earlier version of the tool kept no digest.
+        elif not is_shown and _key_mark(old[name]) != _key_mark(new[name]):
+            unknown.append(name)
+        elif old[name] != new[name]:
+            both_shown = (
+                name in before.values
+                and name in now.values
+                and max(len(old[name]), len(new[name])) <= _MAX_SHOWN_LENGTH
+            )
             yield f"{name} was {old[name]}, is {new[name]}" if both_shown else f"{name} has another value"
+    if unknown:
+        yield f"{', '.join(unknown)} may have another value: another home made the digests, with a key of its own"
+
+
+_MAX_SHOWN_LENGTH = 60
+"""A longer value, such as that of PATH, is not shown among the changes."""
 
 
 def _may_matter(name: str) -> bool:
-    elsewhere = name in IRRELEVANT_VARIABLES or name in HIDDEN_VARIABLES
-    return _NAME.fullmatch(name) is not None and not elsewhere and not name.startswith(_IRRELEVANT_PREFIXES)
+    """Return whether a variable may change a result. Variables for places, terminals and our own git do not.
+
+    PATH may, because it decides which programs a case finds.
+    """
+    if name == "PATH":
+        return True
+    if name in IRRELEVANT_VARIABLES or name in HIDDEN_VARIABLES or name.startswith(_IRRELEVANT_PREFIXES):
+        return False
+    return _NAME.fullmatch(name) is not None
 
 
 def _digest(name: str, value: str, key: bytes) -> str:
-    """Return a keyed digest of a value. Only a holder of the key can test guesses of the value."""
+    """Return a keyed digest of a value, behind a mark of the key. Without the key, nobody can test a guess."""
     text = f"{name}={value}".encode("utf-8", "surrogateescape")
-    return hmac.digest(key, text, "sha256").hex()[:_DIGITS]
+    mark, digest = (hmac.digest(key, each, "sha256").hex()[:_DIGITS] for each in (b"", text))
+    return f"{mark}:{digest}"
+
+
+def _key_mark(digest: str) -> str:
+    """Return what marks the key of a digest."""
+    return digest.partition(":")[0]
 
 
 FindingState = Literal["ok", "missing", "warning"]
 _LITTLE_SPACE = 5 << 30
-"""The check warns of less free space than this, in bytes. A build of a large project may take more."""
+"""Less free space than this, in bytes, gives a warning. A build of a large project may take more."""
+_NOT_INSTALLED = "not installed"
+"""A description has this text in place of the version of a missing package."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineFinding:
-    """One thing that was examined, what was found, and how it can be repaired."""
+    """The state of one thing on this machine, what was found, and how to repair it."""
 
     state: FindingState
     subject: str
@@ -312,54 +418,51 @@ class MachineFinding:
 
 
 def examine_machine(stack: Stack, home: Home) -> Iterator[MachineFinding]:
-    """Examine repositories, pins, tools and disk. Nothing is written or built."""
-    yield _git()
+    """Examine repositories, pins, tools, packages, platforms and disk. Nothing is written or built."""
+    yield _examine_git()
     for name in stack.repositories:
-        yield from _repository(stack, name)
+        yield from _examine_repository(stack, name)
     reader = EnvironmentReader(stack)
     python = stack.environment.python
     if python is not None:
-        yield _tool("python", Tool(command=(python, "--version"), hint="see environment.python"), reader)
+        tool = Tool(command=(python, "--version"), hint="see environment.python")
+        yield _examine_tool("python", tool, reader)
     for name, tool in stack.environment.tools.items():
-        yield _tool(name, tool, reader)
+        yield _examine_tool(name, tool, reader)
     for name, version in reader.read(packages_path=_packages_path(python)).items():
         if name.startswith("version of "):
             yield MachineFinding(state="ok", subject=name, found=version)
         if name.startswith("package "):
-            missing = version == "not installed"
+            is_missing = version == _NOT_INSTALLED
             yield MachineFinding(
-                state="warning" if missing else "ok",
+                state="warning" if is_missing else "ok",
                 subject=name,
                 found=version,
-                hint="install it in the interpreter of environment.python" if missing else "",
+                hint="install it in the interpreter of environment.python" if is_missing else "",
             )
     for name, target in stack.platforms.items():
-        yield _platform(name, target)
-    yield _disk(home)
+        yield _examine_platform(name, target)
+    yield _examine_disk(home)
 
 
 def _packages_path(python: str | None) -> list[str]:
-    """Return where the stack's interpreter finds packages.
-
-    The list is empty while the interpreter is missing, which is a finding of its own.
-    """
+    """Return the package folders of the stack's interpreter; none if it is missing, which `_examine_tool` reports."""
     try:
-        return base_packages(python)
+        return describe_base(python)["packages"]
     except UserError:
         return []
 
 
-def _git() -> MachineFinding:
+def _examine_git() -> MachineFinding:
     found = shutil.which("git")
     if found is None:
         return MachineFinding(state="missing", subject="git", found="not found", hint="install git")
     return MachineFinding(state="ok", subject="git", found=found)
 
 
-def _repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
-    """Yield what is found about a repository of the stack: its checkout, its head and changed files."""
+def _examine_repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
     if stack.repositories[name].releases is not None:
-        yield _releases(stack, name)
+        yield _examine_releases(stack, name)
         return
     path = stack.repositories[name].path
     subject = f"repository {name}"
@@ -390,10 +493,10 @@ def _repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
         )
     for pin in stack.pins.values():
         if isinstance(pin, GitlinkPin) and pin.holder == name:
-            yield _submodule(stack, pin, pinned=repository.gitlink(head, pin.path), head=head)
+            yield _examine_submodule(stack, pin, pinned=repository.gitlink(head, pin.path), head=head)
 
 
-def _releases(stack: Stack, name: str) -> MachineFinding:
+def _examine_releases(stack: Stack, name: str) -> MachineFinding:
     subject = f"releases of {name}"
     try:
         versions = list_releases(stack, name)
@@ -404,24 +507,24 @@ def _releases(stack: Stack, name: str) -> MachineFinding:
     )
 
 
-def _submodule(stack: Stack, pin: GitlinkPin, *, pinned: str | None, head: str) -> MachineFinding:
+def _examine_submodule(stack: Stack, pin: GitlinkPin, *, pinned: str | None, head: str) -> MachineFinding:
     subject = f"submodule {pin.path}"
     if pinned is None:
         return MachineFinding(state="warning", subject=subject, found=f"not pinned at {head[:12]}")
     path = stack.repositories[pin.target].path
     try:
-        present = GitRepository.open_root(path, name=pin.target).has_commit(pinned)
+        is_present = GitRepository.open_root(path, name=pin.target).has_commit(pinned)
     except UserError:
-        present = True  # The repository's own finding says what is wrong with it.
+        is_present = True  # The finding of the target's repository says what is wrong with it.
     return MachineFinding(
-        state="ok" if present else "missing",
+        state="ok" if is_present else "missing",
         subject=subject,
-        found=pinned[:12] if present else f"{pinned[:12]} is not in {path}",
-        hint="" if present else f"git -C {path} fetch origin {pinned}",
+        found=pinned[:12] if is_present else f"{pinned[:12]} is not in {path}",
+        hint="" if is_present else f"git -C {path} fetch origin {pinned}",
     )
 
 
-def _platform(name: str, platform: Platform) -> MachineFinding:
+def _examine_platform(name: str, platform: Platform) -> MachineFinding:
     unset = [variable for variable in platform.needs if not os.environ.get(variable)]
     kind = "board, leased for each run" if platform.board else "simulator"
     return MachineFinding(
@@ -432,7 +535,7 @@ def _platform(name: str, platform: Platform) -> MachineFinding:
     )
 
 
-def _tool(name: str, tool: Tool, reader: EnvironmentReader) -> MachineFinding:
+def _examine_tool(name: str, tool: Tool, reader: EnvironmentReader) -> MachineFinding:
     version = reader.version(tool)
     if version is not None:
         return MachineFinding(state="ok", subject=name, found=version)
@@ -446,20 +549,19 @@ def _tool(name: str, tool: Tool, reader: EnvironmentReader) -> MachineFinding:
     )
 
 
-def _disk(home: Home) -> MachineFinding:
+def _examine_disk(home: Home) -> MachineFinding:
     folder = home.cache
     while not folder.exists():
         folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    writable = os.access(folder, os.W_OK)
-    found = f"{free / (1 << 30):.0f} GiB free"
-    if not writable:
+    if not os.access(folder, os.W_OK):
         return MachineFinding(
             state="missing", subject=f"cache {folder}", found="not writable", hint="set PRECISION_BISECT_HOME"
         )
+    free = shutil.disk_usage(folder).free
+    is_enough = free > _LITTLE_SPACE
     return MachineFinding(
-        state="ok" if free > _LITTLE_SPACE else "warning",
+        state="ok" if is_enough else "warning",
         subject=f"cache {home.cache}",
-        found=found,
-        hint="" if free > _LITTLE_SPACE else "builds may need more; set PRECISION_BISECT_HOME",
+        found=f"{free / (1 << 30):.0f} GiB free",
+        hint="" if is_enough else "builds may need more; set PRECISION_BISECT_HOME",
     )

@@ -1,1 +1,1 @@
-"""How an older store is brought up to date, by alembic; each step is a module of `store/versions`."""
+"""The migrations of a store. Alembic runs them; each step is a module of `store/versions`."""

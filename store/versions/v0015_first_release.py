@@ -1,7 +1,7 @@
-"""The schema of the first release, made whole in a new store.
+"""The schema of the first release: a new store gets all of it, and an older one the tables and columns that it lacks.
 
-Stores of the fourteen schemas before it have some of its tables and columns. It adds what such a store lacks, and
-fills it in from what its rows tell. The tables are written down as the release had them: `tables.py` moves on.
+Stores of the fourteen schemas before it have some of its tables and columns. Added columns are filled from other
+columns of their rows. The tables are written down as the release had them, because `tables.py` changes later.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ TIME = sa.DateTime(timezone=True)
 
 
 def upgrade() -> None:
-    """Make what a store lacks. A new one lacks everything."""
+    """Add the tables and columns that a store lacks."""
     connection = op.get_bind()
     found = sa.MetaData()
     found.reflect(connection)
@@ -44,7 +44,7 @@ def upgrade() -> None:
 
 
 def _add_column(column: sa.Column[Any]) -> None:
-    """Add a column to a table that others may refer to. SQLite takes no constraint but one in the column itself."""
+    """Add a column to a table to which others may refer. SQLite accepts a constraint only in the column itself."""
     words = str(CreateColumn(column).compile(dialect=op.get_bind().dialect))
     for key in column.foreign_keys:
         words += f" REFERENCES {key.column.table.name} ({key.column.name})"
@@ -52,7 +52,7 @@ def _add_column(column: sa.Column[Any]) -> None:
 
 
 def _fill_fix_problems() -> None:
-    """Say why the earlier recoveries have no fixing commit, so that none is searched."""
+    """Record why earlier recoveries have no fixing commit, so that none is searched for."""
     op.execute(
         "UPDATE regressions SET fix_problem = 'an earlier version looked for the fix, and named none'"
         " WHERE recovered_night_id IS NOT NULL AND fixed_by IS NULL"
@@ -60,7 +60,7 @@ def _fill_fix_problems() -> None:
 
 
 def _fill_verdict_sources() -> None:
-    """Read what verdicts rest on from their signatures."""
+    """Derive the source of each verdict from its signature."""
     probes = RELEASE.tables["probes"]
     for source, is_of_source in (
         ("exit_code", probes.c.signature.startswith("exit code ")),
@@ -70,17 +70,17 @@ def _fill_verdict_sources() -> None:
         op.execute(probes.update().where(is_of_source).values(verdict_source=source))
 
 
-def _drop_reasons() -> None:
-    """Drop why submissions wait, which names no machine yet: each look at the queue notes it anew."""
+def _clear_missing_requirements() -> None:
+    """Clear the reasons why submissions wait, which name no machine. Each look at the queue records them anew."""
     op.execute(RELEASE.tables["submissions"].update().values(lacking=None))
 
 
 FILLS = {
     "regressions.fix_problem": _fill_fix_problems,
     "probes.verdict_source": _fill_verdict_sources,
-    "submissions.lacking_host": _drop_reasons,
+    "submissions.lacking_host": _clear_missing_requirements,
 }
-"""What follows where a column is added."""
+"""The function that runs after a column was added."""
 
 
 def table(name: str, *rest: sa.Column[Any] | sa.UniqueConstraint) -> None:
@@ -91,19 +91,21 @@ def table(name: str, *rest: sa.Column[Any] | sa.UniqueConstraint) -> None:
 def column(
     name: str, kind: Kind, default: str | None = None, *, unique: bool = False, index: bool = False
 ) -> sa.Column[Any]:
-    """Define a column that each row fills."""
+    """Define a column that no row leaves empty."""
     return sa.Column(
         name, kind, nullable=False, server_default=default, unique=unique or None, index=index or None
     )
 
 
-def optional(name: str, kind: Kind) -> sa.Column[Any]:
+def optional_column(name: str, kind: Kind) -> sa.Column[Any]:
     """Define a column that may be empty."""
     return sa.Column(name, kind)
 
 
-def reference(name: str, target: str, *, optional: bool = False, index: bool = False) -> sa.Column[Any]:
-    """Define a column with the number of a row of another table."""
+def reference_column(
+    name: str, target: str, *, optional: bool = False, index: bool = False
+) -> sa.Column[Any]:
+    """Define a column with the id of a row of another table."""
     return sa.Column(name, sa.Integer, sa.ForeignKey(f"{target}.id"), nullable=optional, index=index or None)
 
 
@@ -111,14 +113,14 @@ table(
     "bisections",
     column("name", NAME, unique=True),
     column("created", TIME),
-    optional("finished", TIME),
+    optional_column("finished", TIME),
     column("repository", sa.String),
     column("good", NAME),
     column("bad", NAME),
     column("request", sa.JSON),
-    optional("golden", NAME),
-    optional("outcome", LABEL),
-    optional("conclusion", sa.JSON),
+    optional_column("golden", NAME),
+    optional_column("outcome", LABEL),
+    optional_column("conclusion", sa.JSON),
 )
 table(
     "builds",
@@ -146,35 +148,35 @@ table(
 )
 table(
     "notices",
-    reference("bisection_id", "bisections", index=True),
+    reference_column("bisection_id", "bisections", index=True),
     column("created", TIME),
     column("text", sa.Text),
 )
 table(
     "stages",
-    reference("bisection_id", "bisections", index=True),
+    reference_column("bisection_id", "bisections", index=True),
     column("ordinal", sa.Integer),
     column("repository", sa.String),
     column("good", NAME),
     column("bad", NAME),
     column("held", sa.JSON),
     column("seeks", LABEL, "regression"),
-    optional("old_content", NAME),
+    optional_column("old_content", NAME),
     sa.UniqueConstraint("bisection_id", "ordinal"),
 )
 table(
     "candidates",
-    reference("stage_id", "stages", index=True),
+    reference_column("stage_id", "stages", index=True),
     column("ordinal", sa.Integer),
-    reference("commit_id", "commits"),
-    reference("representative_id", "commits", optional=True),
-    optional("content", NAME),
+    reference_column("commit_id", "commits"),
+    reference_column("representative_id", "commits", optional=True),
+    optional_column("content", NAME),
     sa.UniqueConstraint("stage_id", "ordinal"),
 )
 table(
     "probes",
-    reference("bisection_id", "bisections", index=True),
-    reference("stage_id", "stages", index=True),
+    reference_column("bisection_id", "bisections", index=True),
+    reference_column("stage_id", "stages", index=True),
     column("ordinal", sa.Integer),
     column("phase", LABEL),
     column("repository", sa.String),
@@ -185,37 +187,37 @@ table(
     column("attempt", sa.Integer),
     column("state", LABEL),
     column("started", TIME),
-    optional("finished", TIME),
-    optional("verdict", LABEL),
-    optional("judgement", LABEL),
-    optional("signature", sa.Text),
-    optional("metrics", sa.JSON),
-    optional("exit_code", sa.Integer),
-    reference("build_id", "builds", optional=True),
-    optional("build_source", LABEL),
-    optional("build_seconds", sa.Double),
-    optional("run_seconds", sa.Double),
-    reference("environment_id", "environments", optional=True),
-    optional("slot", sa.Integer),
-    optional("host", sa.String),
-    optional("command", sa.JSON),
-    optional("reused_id", sa.Integer),
-    optional("symptoms", sa.JSON),
-    optional("likeness", sa.Double),
+    optional_column("finished", TIME),
+    optional_column("verdict", LABEL),
+    optional_column("judgement", LABEL),
+    optional_column("signature", sa.Text),
+    optional_column("metrics", sa.JSON),
+    optional_column("exit_code", sa.Integer),
+    reference_column("build_id", "builds", optional=True),
+    optional_column("build_source", LABEL),
+    optional_column("build_seconds", sa.Double),
+    optional_column("run_seconds", sa.Double),
+    reference_column("environment_id", "environments", optional=True),
+    optional_column("slot", sa.Integer),
+    optional_column("host", sa.String),
+    optional_column("command", sa.JSON),
+    optional_column("reused_id", sa.Integer),
+    optional_column("symptoms", sa.JSON),
+    optional_column("likeness", sa.Double),
     column("verdict_source", LABEL, "output"),
     sa.UniqueConstraint("bisection_id", "content", "run"),
     sa.UniqueConstraint("bisection_id", "ordinal"),
 )
 table(
     "artifacts",
-    reference("probe_id", "probes", index=True),
+    reference_column("probe_id", "probes", index=True),
     column("kind", LABEL),
     column("path", sa.Text),
     column("bytes", sa.BigInteger),
 )
 table(
     "evidence",
-    reference("probe_id", "probes", index=True),
+    reference_column("probe_id", "probes", index=True),
     column("ordinal", sa.Integer),
     column("stream", SHORT),
     column("line", sa.Integer),
@@ -236,17 +238,17 @@ table(
     column("job", NAME),
     column("ordinal", sa.Integer),
     column("started", TIME),
-    optional("finished", TIME),
+    optional_column("finished", TIME),
     column("attempts", sa.Integer),
     column("heads", sa.JSON),
     column("host", sa.String),
-    optional("summary", sa.JSON),
+    optional_column("summary", sa.JSON),
     sa.UniqueConstraint("job", "ordinal"),
 )
 table(
     "case_runs",
-    reference("night_id", "nights", index=True),
-    reference("cell_id", "cells", index=True),
+    reference_column("night_id", "nights", index=True),
+    reference_column("cell_id", "cells", index=True),
     column("run", sa.Integer),
     column("started", TIME),
     column("finished", TIME),
@@ -254,7 +256,7 @@ table(
     column("revisions", sa.JSON),
     column("content", NAME, index=True),
     column("verdict", LABEL),
-    optional("signature", sa.Text),
+    optional_column("signature", sa.Text),
     column("metrics", sa.JSON),
     column("evidence", sa.JSON),
     column("device", sa.Integer),
@@ -262,7 +264,7 @@ table(
     column("build_source", LABEL),
     column("build_seconds", sa.Double),
     column("run_seconds", sa.Double),
-    reference("environment_id", "environments"),
+    reference_column("environment_id", "environments"),
     column("log", sa.Text),
     sa.UniqueConstraint("night_id", "cell_id", "run"),
 )
@@ -273,53 +275,53 @@ table(
     column("repository", sa.String),
     column("culprit", NAME),
     column("subject", sa.Text),
-    optional("confidence", sa.Double),
-    reference("bisection_id", "bisections"),
-    reference("opened_night_id", "nights", index=True),
-    reference("closed_night_id", "nights", optional=True, index=True),
-    optional("fixed_by", NAME),
-    optional("reduction", sa.Text),
+    optional_column("confidence", sa.Double),
+    reference_column("bisection_id", "bisections"),
+    reference_column("opened_night_id", "nights", index=True),
+    reference_column("closed_night_id", "nights", optional=True, index=True),
+    optional_column("fixed_by", NAME),
+    optional_column("reduction", sa.Text),
     sa.UniqueConstraint("job", "ordinal"),
 )
 table(
     "hook_calls",
-    reference("night_id", "nights", index=True),
-    reference("incident_id", "incidents"),
+    reference_column("night_id", "nights", index=True),
+    reference_column("incident_id", "incidents"),
     column("event", SHORT),
     column("called", TIME),
     column("exit_code", sa.Integer),
 )
 table(
     "regressions",
-    reference("cell_id", "cells", index=True),
-    reference("opened_night_id", "nights", index=True),
+    reference_column("cell_id", "cells", index=True),
+    reference_column("opened_night_id", "nights", index=True),
     column("last_good", NAME),
     column("first_bad", NAME),
     column("bad_when", sa.String),
-    reference("bisection_id", "bisections", optional=True),
-    optional("problem", sa.Text),
-    reference("incident_id", "incidents", optional=True, index=True),
-    reference("recovered_night_id", "nights", optional=True),
+    reference_column("bisection_id", "bisections", optional=True),
+    optional_column("problem", sa.Text),
+    reference_column("incident_id", "incidents", optional=True, index=True),
+    reference_column("recovered_night_id", "nights", optional=True),
     column("last_bad", NAME),
-    optional("recovered_at", NAME),
-    optional("fixed_by", NAME),
-    reference("fix_bisection_id", "bisections", optional=True),
-    optional("fix_problem", sa.Text),
+    optional_column("recovered_at", NAME),
+    optional_column("fixed_by", NAME),
+    reference_column("fix_bisection_id", "bisections", optional=True),
+    optional_column("fix_problem", sa.Text),
 )
 table(
     "case_results",
-    reference("night_id", "nights", index=True),
-    reference("cell_id", "cells", index=True),
+    reference_column("night_id", "nights", index=True),
+    reference_column("cell_id", "cells", index=True),
     column("status", LABEL),
     column("commit", NAME),
-    optional("content", NAME),
+    optional_column("content", NAME),
     column("runs", sa.Integer),
     column("failures", sa.Integer),
-    optional("verdict", LABEL),
-    optional("signature", sa.Text),
+    optional_column("verdict", LABEL),
+    optional_column("signature", sa.Text),
     column("message", sa.Text),
-    reference("same_as_id", "case_results", optional=True),
-    reference("regression_id", "regressions", optional=True),
+    reference_column("same_as_id", "case_results", optional=True),
+    reference_column("regression_id", "regressions", optional=True),
     sa.UniqueConstraint("night_id", "cell_id"),
 )
 table(
@@ -329,39 +331,39 @@ table(
     column("words", sa.JSON),
     column("folder", sa.Text),
     column("priority", sa.Integer),
-    optional("board", NAME),
-    optional("device", sa.Integer),
+    optional_column("board", NAME),
+    optional_column("device", sa.Integer),
     column("created", TIME),
     column("state", LABEL),
     column("cancelling", sa.Boolean),
-    optional("exit_code", sa.Integer),
-    optional("finished", TIME),
-    optional("place", NAME),
-    optional("worker", sa.String(128)),
-    optional("host", sa.String),
-    optional("started", TIME),
-    optional("lease", TIME),
+    optional_column("exit_code", sa.Integer),
+    optional_column("finished", TIME),
+    optional_column("place", NAME),
+    optional_column("worker", sa.String(128)),
+    optional_column("host", sa.String),
+    optional_column("started", TIME),
+    optional_column("lease", TIME),
     column("lost", sa.Integer),
     column("seconds", sa.Double),
     column("tail", sa.Text),
     column("afterwards", sa.JSON, "[]"),
-    optional("lacking", sa.Text),
-    optional("lacking_host", sa.String),
+    optional_column("lacking", sa.Text),
+    optional_column("lacking_host", sa.String),
 )
 table(
     "tokens",
     column("user", NAME),
     column("digest", NAME, unique=True),
     column("created", TIME),
-    optional("revoked", TIME),
+    optional_column("revoked", TIME),
 )
 table(
     "drives",
-    reference("bisection_id", "bisections", index=True),
+    reference_column("bisection_id", "bisections", index=True),
     column("host", sa.String),
     column("process", sa.Integer),
     column("begun", TIME),
     column("until", TIME),
-    optional("end", LABEL),
-    optional("message", sa.Text),
+    optional_column("end", LABEL),
+    optional_column("message", sa.Text),
 )

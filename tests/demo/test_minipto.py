@@ -120,7 +120,8 @@ def test_passes_are_dumped_in_order(tmp_path: Path) -> None:
         "04_after_TileLoops.py",
         "05_after_PlaceScopes.py",
         "06_after_ReuseMemory.py",
-        "07_after_GenerateCode.txt",
+        "07_after_AllocateMemoryAddr.py",
+        "08_after_GenerateCode.txt",
     ]
 
 

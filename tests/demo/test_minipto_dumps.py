@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.meaning.demo_faults import FILES, draw, harmless, outside_the_ir, own, rewrites
+from benchmarks.meaning.demo_faults import FILES, draw, harmless, misplaced, outside_the_ir, own, rewrites
+from benchmarks.meaning.wrong_explanations import rows_of
 from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario
 from precision_bisect.demo.trees import load_tree
-from precision_bisect.meaning.ladder import PassCase, State, climb, exact_outputs, read_frontend
+from precision_bisect.meaning.ladder import PassCase, State, exact_outputs, read_frontend, run_dumps
 from tests.demo.minipto_support import CASES, load, trees
 from tests.demo.minirt_support import built_tree
 from tests.demo.test_minipto_programs import random_program
@@ -24,7 +25,7 @@ PROGRAM = Path(sys.executable).parent / "bisect-precision"
 
 
 def states(dumps: Path, case: PassCase) -> list[State]:
-    return [rung.state for rung in climb(dumps, case).rungs]
+    return [rung.state for rung in run_dumps(dumps, case).rungs]
 
 
 @pytest.mark.parametrize("case", quick_first(CASES))
@@ -100,3 +101,31 @@ def test_the_benchmark_s_faults_fit_the_compiler_and_are_drawn_alike() -> None:
     drawn = draw(1)
     assert drawn == draw(1)
     assert sum(planted.pass_name is not None for planted in drawn) == 60
+
+
+def test_tiles_that_share_bytes_are_found_in_the_text() -> None:
+    place = "pl.MemRef(mem_vec_0, pl.const({}, pl.INT64), 256), pl.Mem.Vec"
+    kernel = "\n".join(
+        [
+            f"x: pl.Tile[[8, 8], pl.FP32, {place}] = pl.tile.load(a, [0, 0])",
+            f"e: pl.Tile[[8, 8], pl.FP32, {place}] = pl.tile.exp(x)",
+            f"s: pl.Tile[[8, 8], pl.FP32, {place}] = pl.tile.add(e, x)",
+        ]
+    )
+    assert misplaced(kernel.format(0, 256, 0)) == frozenset()
+    assert misplaced(kernel.format(0, 0, 256)) == {"x", "e"}
+    assert misplaced(kernel.format(0, 256, 128)) == {"x", "e", "s"}
+    assert misplaced(kernel.replace("], pl.FP32", "00], pl.FP32").format(0, 8192, 0)) == {"x", "e", "s"}
+
+
+def test_an_innocent_change_that_is_seen_first_is_refuted() -> None:
+    (row,) = rows_of(1, {"shift": 1})
+    assert row.is_misleading
+    assert row.is_right
+    assert row.innocent in row.refuted
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["rounding", "move"])
+def test_an_innocent_change_beside_the_cause_is_not_proven(kind: str) -> None:
+    assert all(row.is_right for row in rows_of(1, {kind: 2}))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("bisect", "configs", "demo", "reduce", "runner", "store")
+ROOMS = ("bisect", "configs", "demo", "meaning", "reduce", "runner", "store")
 SKIPPED = (ROOT / "demo" / "trees", ROOT / "store" / "migrations")
 
 

@@ -46,6 +46,12 @@ def test_the_tables_of_the_reference_are_current() -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+def test_the_comma_between_two_spellings_is_no_code() -> None:
+    page = (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8")
+    assert "| `-p`, `--platform` `NAME` |" in page
+    assert not re.search(r"^\| `[^|]*,` ", page, re.MULTILINE)
+
+
 def options_of(command: click.Command) -> Iterator[str]:
     """Each spelling of the options of a command and its subcommands."""
     for parameter in command.params:
@@ -114,7 +120,7 @@ def test_the_errors_of_a_script_are_read_as_the_page_says() -> None:
     (rule,) = tomllib.loads(text.partition("```toml\n")[2].partition("```")[0])["verdicts"]
     classifier = Classifier([VerdictRule.model_validate(rule)])
     classifier.feed("stdout", "FAILED y error=0.25")
-    found = classifier.finish(Ending(exit_code=1, signal=None, timed_out=False, cancelled=False), None)
+    found = classifier.finish(Ending(exit_code=1), None)
     assert (found.verdict, found.signature) == ("mismatch", "y")
     assert found.metrics == {"y": {"relative_l2": 0.25}}
 

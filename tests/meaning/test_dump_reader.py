@@ -138,7 +138,7 @@ def test_a_file_that_is_no_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             read_dump(path)
     with pytest.raises(MeaningError, match="expected a readable dump"):
         read_dump(tmp_path / "none.py")
-    monkeypatch.setattr(dump_reader, "MOST_BYTES", 10)
+    monkeypatch.setattr(dump_reader, "MAX_BYTES", 10)
     path.write_text(TWO)
     with pytest.raises(MeaningError, match="expected a dump of at most 10 bytes"):
         read_dump(path)
@@ -185,8 +185,8 @@ def mutate(text: str, seed: int) -> str:
 
 
 def test_mutated_dumps_end_in_an_error_line_or_in_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precision_bisect.meaning.execution.MOST_STEPS", 2000)
-    monkeypatch.setattr("precision_bisect.meaning.arithmetic.MOST_ELEMENTS", 1 << 16)
+    monkeypatch.setattr("precision_bisect.meaning.execution.MAX_STEPS", 2000)
+    monkeypatch.setattr("precision_bisect.meaning.arithmetic.MAX_ELEMENTS", 1 << 16)
     ran, failed, lines = 0, 0, 0
     for seed in range(400):
         try:
@@ -226,3 +226,11 @@ def test_a_loop_without_its_condition_is_not_understood(condition: str) -> None:
     loop = f"for (a,) in pl.while_(init_values=(x,)):\n    {condition}\n    b = pl.yield_(a)"
     found = read_program(dump(kernel(f"x: {tensor(4)}", loop)), "case.py").functions["kernel"]
     assert "expected the loop's condition `cond(...)`, with one argument" in str(found.problem)
+
+
+def test_attributes_of_a_function_may_stand_in_its_body() -> None:
+    decorated = kernel("x: pl.Scalar[pl.INDEX]", "return x", attributes=', attrs={"split": 1}')
+    stated = kernel("x: pl.Scalar[pl.INDEX]", 'pl.func_attr({"split": 1})', "return x")
+    (one,), (other,) = (program(each).functions.values() for each in (decorated, stated))
+    assert one.attributes["split"] == other.attributes["split"]
+    assert len(one.body) == len(other.body) == 1

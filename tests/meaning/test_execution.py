@@ -230,6 +230,9 @@ def test_a_kernel_that_was_split_runs_on_both_lanes_even_where_it_shares_no_tile
             "expected at most 268435456 elements",
         ),
         ("for i in pl.range(10 ** 9):\n    v = i", "expected at most 1000 steps"),
+        ("for i in pl.range(10 ** 9):\n    pass", "expected at most 1000 steps"),
+        ("with pl.spmd(10 ** 9):\n    pass", "expected at most 1000 steps"),
+        ("for i in pl.split_aiv(0, 10 ** 9):\n    pass", "expected a region of 1 to 8 lanes"),
         (
             "for (s,) in pl.while_(init_values=(0,)):\n    pl.cond(s == 0)\n    v = pl.yield_(s)",
             "expected at most 1000 steps",
@@ -237,14 +240,14 @@ def test_a_kernel_that_was_split_runs_on_both_lanes_even_where_it_shares_no_tile
     ],
 )
 def test_errors_name_the_statement(statement: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "MOST_STEPS", 1000)
+    monkeypatch.setattr(execution, "MAX_STEPS", 1000)
     with pytest.raises(MeaningError, match=problem) as caught:
         result(LOADED, statement, *STORE)
     assert caught.value.place.file == "case.py"
 
 
 def test_values_that_double_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precision_bisect.meaning.execution.MOST_BYTES", 1 << 24)
+    monkeypatch.setattr("precision_bisect.meaning.execution.MAX_BYTES", 1 << 24)
     doubles = [f"b{i + 1} = pl.tensor.concat(b{i}, b{i})" for i in range(40)]
     text = kernel(f"a: {tensor(16, 16)}", "b0 = a", *doubles, "return b40", role="Opaque")
     with pytest.raises(
@@ -254,7 +257,7 @@ def test_values_that_double_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_values_of_a_loop_are_not_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precision_bisect.meaning.execution.MOST_BYTES", 1 << 24)
+    monkeypatch.setattr("precision_bisect.meaning.execution.MAX_BYTES", 1 << 24)
     body = "for i in pl.range(0, 50, 1):\n    b = pl.tensor.add(a, a)\n    c = pl.tensor.add(b, a)"
     text = kernel(f"a: {tensor(1024, 512)}", body, "return a", role="Opaque")
     Execution(program(text)).run({"a": torch.ones(1024, 512)})

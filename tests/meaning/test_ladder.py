@@ -12,10 +12,10 @@ from precision_bisect.meaning.ladder import (
     CONTEXT_LINES,
     PassCase,
     State,
-    climb,
     first_difference,
     largest_error,
     list_dumps,
+    run_dumps,
 )
 from precision_bisect.meaning.values import FindingKind
 
@@ -65,7 +65,7 @@ def test_the_first_wrong_pass_and_its_first_wrong_statement(tmp_path: Path, case
         ("Break", wrong),
         ("Later", wrong),
     )
-    ladder = climb(folder, case)
+    ladder = run_dumps(folder, case)
     assert [rung.state for rung in ladder.rungs] == [State.RIGHT] * 3 + [State.WRONG] * 2
     assert [rung.same_as for rung in ladder.rungs] == [None, "frontend", None, None, "Break"]
     assert (ladder.last_good.dump.pass_name, ladder.first_bad.dump.pass_name) == ("Rename", "Break")
@@ -95,7 +95,7 @@ def cut(scale: str) -> str:
 def test_a_pass_that_cuts_a_value_into_tiles_is_compared_tile_by_tile(tmp_path: Path, case: PassCase) -> None:
     write(tmp_path, ("frontend", text()), ("Cut", cut("2.0")), ("Break", cut("2.5")))
     before, right, wrong = list_dumps(tmp_path)
-    assert climb(tmp_path, case).first_bad is not None
+    assert run_dumps(tmp_path, case).first_bad is not None
     assert first_difference(before, right, case) is None
     for good in (before, right):
         difference = first_difference(good, wrong, case)
@@ -114,7 +114,7 @@ def test_a_planner_that_puts_one_tile_over_another(tmp_path: Path, case: PassCas
         ("MemoryReuse", text(places=(0, 256, 256))),
         ("AllocateMemoryAddr", text(places=(0, 0, 256))),
     )
-    ladder = climb(folder, case)
+    ladder = run_dumps(folder, case)
     bad = ladder.first_bad
     assert (ladder.last_good.dump.pass_name, bad.dump.pass_name) == ("MemoryReuse", "AllocateMemoryAddr")
     assert bad.state is State.WRONG
@@ -124,21 +124,21 @@ def test_a_planner_that_puts_one_tile_over_another(tmp_path: Path, case: PassCas
 
 
 def test_a_right_ladder_has_no_bad_rung(tmp_path: Path, case: PassCase) -> None:
-    ladder = climb(write(tmp_path, ("frontend", text()), ("Rename", text(suffix="_1"))), case)
+    ladder = run_dumps(write(tmp_path, ("frontend", text()), ("Rename", text(suffix="_1"))), case)
     assert ladder.first_bad is None
     assert ladder.last_good.dump.pass_name == "Rename"
     assert not ladder.starts_wrong
 
 
 def test_a_case_that_is_wrong_from_the_start_is_no_pass_s_fault(tmp_path: Path, case: PassCase) -> None:
-    ladder = climb(write(tmp_path, ("frontend", text("3.0")), ("Rename", text("3.0", suffix="_1"))), case)
+    ladder = run_dumps(write(tmp_path, ("frontend", text("3.0")), ("Rename", text("3.0", suffix="_1"))), case)
     assert ladder.starts_wrong
     assert ladder.first_bad is None
 
 
 def test_a_dump_that_is_not_understood_is_skipped(tmp_path: Path, case: PassCase) -> None:
     odd = text().replace("pl.tile.exp(", "pl.tile.quantum(")
-    ladder = climb(
+    ladder = run_dumps(
         write(tmp_path, ("frontend", text()), ("Odd", odd), ("Junk", "?"), ("Break", text("2.5"))), case
     )
     assert [rung.state.value for rung in ladder.rungs] == ["right", "not executed", "not executed", "wrong"]
@@ -177,8 +177,9 @@ def test_a_real_miscompile_by_memory_reuse_is_named_with_both_tiles() -> None:
         rtol=1e-5,
         atol=1e-5,
     )
-    ladder = climb(SIDE_BY_SIDE, case)
-    assert [rung.is_good for rung in ladder.rungs] == [True, True, False, False]
+    ladder = run_dumps(SIDE_BY_SIDE, case)
+    executed = [rung for rung in ladder.rungs if rung.state is not State.NOT_EXECUTED]
+    assert [rung.is_good for rung in executed] == [True, True, False, False]
     bad = ladder.first_bad
     assert bad.dump.pass_name == "MemoryReuse"
     assert bad.is_wrong_in_bytes
@@ -193,7 +194,32 @@ def test_a_dump_whose_shapes_contradict_one_another_is_wrong(tmp_path: Path, cas
     """Pypto before 513ad4c23: a pass halved what a statement results in, and not what it computes."""
     odd = text().replace("m: pl.Tile[[8, 8]", "m: pl.Tile[[4, 8]")
     assert odd != text()
-    ladder = climb(write(tmp_path, ("frontend", text()), ("Halve", odd)), case)
+    ladder = run_dumps(write(tmp_path, ("frontend", text()), ("Halve", odd)), case)
     assert [rung.state for rung in ladder.rungs] == [State.RIGHT, State.WRONG]
     assert "in the shape [4, 8], found [8, 8]" in str(ladder.rungs[1].problem)
     assert ladder.first_bad.dump.pass_name == "Halve"
+
+
+def test_a_pass_that_drops_the_guard_of_a_read_is_wrong(tmp_path: Path) -> None:
+    """Pypto of June 2026: Simplify takes each INDEX for at least 0, and drops a test for that."""
+
+    def guarded(*read: str) -> str:
+        return dump(
+            kernel(
+                PARAMETERS,
+                f"t: {tile(8, 8)} = {load('x', [8, 8])}",
+                f"r: {tensor(8, 8)} = pl.tile.store(t, [0, 0], y)",
+                "for i in pl.range(2):",
+                "    before: pl.Scalar[pl.INDEX] = i - 1",
+                *read,
+                "return r",
+            )
+        )
+
+    read = "v: pl.Scalar[pl.FP32] = pl.tensor.read(x, [before, 0])"
+    kept, dropped = guarded("    if before >= 0:", f"        {read}"), guarded(f"    {read}")
+    case = PassCase(inputs={"x": X, "y": torch.zeros(8, 8)}, expected={"y": X}, rtol=0, atol=0)
+    ladder = run_dumps(write(tmp_path, ("frontend", kept), ("Simplify", dropped)), case)
+    assert [rung.state for rung in ladder.rungs] == [State.RIGHT, State.WRONG]
+    assert "expected an index from 0 to 7, found -1" in str(ladder.rungs[1].problem)
+    assert ladder.first_bad.dump.pass_name == "Simplify"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from precision_bisect.meaning.ir import MemorySpace
-from precision_bisect.meaning.memory import CAPACITIES_910B, MemoryExecution
+from precision_bisect.meaning.ir import CAPACITIES_910B, MemorySpace
+from precision_bisect.meaning.memory import MemoryExecution
 from precision_bisect.meaning.values import Finding, FindingKind
 
 from .dumps import kernel, load, program, tensor, tile
@@ -347,3 +347,166 @@ def test_the_instruction_set_excludes_a_result_on_its_operand(operation: str) ->
     )
     finding = only(findings)
     assert (finding.kind, finding.tile, finding.other) == (FindingKind.OVER_OPERAND, "w", "s")
+
+
+def test_before_the_planner_a_loop_keeps_a_tile_as_it_was_handed_on() -> None:
+    statements = (
+        *loads(0, KB),
+        "for i, (one, two) in pl.range(3, init_values=(ta, tb)):\n"
+        f"    g: {tile(32, 16, at=at(2 * KB))} = pl.tile.add(one, two)\n"
+        f"    s: {tile(32, 16, at=at(3 * KB))} = pl.tile.muls(two, 2.0)\n"
+        "    first, second = pl.yield_(s, g)",
+        store("second"),
+    )
+    one, two = A, B
+    for _ in range(3):
+        one, two = two * 2, one + two
+    run = MemoryExecution(program(kernel(PARAMETERS, *statements)), addresses_assigned=True, is_planned=False)
+    result = run.run({"a": A, "b": B, "c": torch.zeros(32, 16)})["c"].centre
+    assert torch.equal(result, two)
+    assert run.findings == []
+
+
+def test_a_move_that_reorders_elements_may_not_lie_on_its_operand() -> None:
+    fractal = ", pl.TileView(blayout=pl.TileLayout.col_major, slayout=pl.TileLayout.row_major)"
+    findings = execute(
+        f"ta: {tile(32, 16, at=at(0))} = {load('a', [32, 16])}",
+        f"m: {tile(32, 16, at=at(0), view=fractal)} = pl.tile.move(ta, target_memory=pl.Mem.Vec)",
+    )[1]
+    assert (only(findings).kind, only(findings).other) == (FindingKind.OVER_OPERAND, "m")
+
+
+def test_before_the_planner_a_view_follows_its_source_to_where_it_still_lies() -> None:
+    statements = (
+        *loads(0, KB),
+        "for i, (s,) in pl.range(2, init_values=(ta,)):\n"
+        f"    u: {tile(32, 16, at=at(0, base='mem_vec_2'))} = pl.tile.add(s, tb)\n"
+        f"    v: {tile(32, 16, at=at(0))} = pl.yield_(u)",
+        f"w: {tile(32, 16, at=at(0))} = pl.tile.set_validshape(v, 32, 16)",
+        store("w"),
+    )
+    run = MemoryExecution(
+        program(kernel(PARAMETERS, *statements)), addresses_assigned=False, is_planned=False
+    )
+    result = run.run({"a": A, "b": B, "c": torch.zeros(32, 16)})["c"].centre
+    assert torch.equal(result, A + 2 * B)
+    assert run.findings == []
+
+
+COLUMN_MAJOR = ", pl.TileView(blayout=pl.TileLayout.col_major)"
+
+
+@pytest.mark.parametrize(
+    ("first", "is_lost"), [(4 * KB, True), (4 * KB - 30 * 64, True), (4 * KB - 31 * 64, False)]
+)
+def test_a_row_that_is_read_for_each_row_outlives_all_but_the_last_of_the_result(
+    first: int, is_lost: bool
+) -> None:
+    result, findings = execute(
+        loads(0, 0)[0],
+        f"row: {tile(1, 16, at=at(4 * KB, 64))} = {load('b', [1, 16])}",
+        f"s: {tile(32, 16, at=at(first))} = pl.tile.add(ta, row)",
+        store("s"),
+    )
+    if is_lost:
+        finding = only(findings)
+        assert (finding.kind, finding.tile, finding.rows) == (FindingKind.OVER_OPERAND, "row", (0, 0))
+        assert result.isnan().any()
+    else:
+        assert findings == []
+        assert torch.equal(result, A + B[:1])
+
+
+def test_the_first_wrong_byte_of_a_tile_column_by_column() -> None:
+    _, findings = execute(
+        f"ta: {tile(2, 3, at=at(0, 24), view=COLUMN_MAJOR)} = {load('a', [2, 3])}",
+        f"x: {tile(1, 1, at=at(8, 4))} = {load('b', [1, 1])}",
+        f"s: {tile(2, 3, at=at(KB, 24), view=COLUMN_MAJOR)} = pl.tile.neg(ta)",
+    )
+    finding = only(findings)
+    assert (finding.tile, finding.other, finding.first_byte, finding.rows) == ("ta", "x", 8, (0, 0))
+
+
+@pytest.mark.parametrize(("operand", "result"), [("", COLUMN_MAJOR), (COLUMN_MAJOR, "")])
+def test_elements_in_another_order_are_not_in_place(operand: str, result: str) -> None:
+    for view, count in ((result, 1), (operand, 0)):
+        _, findings = execute(
+            f"ta: {tile(4, 8, at=at(0, 128), view=operand)} = {load('a', [4, 8])}",
+            f"s: {tile(4, 8, at=at(0, 128), view=view)} = pl.tile.neg(ta)",
+        )
+        assert [finding.kind for finding in findings] == [FindingKind.OVER_OPERAND] * count
+
+
+@pytest.mark.parametrize("value", ["pl.tile.reshape(ta, [3, 2])", "ta"])
+def test_another_shape_of_a_tile_column_by_column_keeps_its_elements(value: str) -> None:
+    """A new name for a tile may state another shape, too."""
+    result, findings = execute(
+        f"ta: {tile(2, 3, at=at(0, 24), view=COLUMN_MAJOR)} = {load('a', [2, 3])}",
+        f"w: {tile(3, 2, at=at(0, 24))} = {value}",
+        store("w"),
+        out=(3, 2),
+    )
+    assert findings == []
+    assert torch.equal(result, A[:2, :3].reshape(3, 2))
+
+
+def test_a_vector_keeps_its_bytes_as_a_row_and_as_a_column() -> None:
+    result, findings = execute(
+        f"row: {tile(1, 16, at=at(0, 64))} = {load('a', [1, 16])}",
+        f"column: {tile(16, 1, at=at(0, 64), view=COLUMN_MAJOR)} = pl.tile.reshape(row, [16, 1])",
+        f"x: {tile(1, 1, at=at(4, 4))} = {load('b', [1, 1])}",
+        store("column"),
+        out=(16, 1),
+    )
+    assert (only(findings).first_byte, only(findings).bytes) == (4, 4)
+    assert result[1, 0] == B[0, 0]
+
+
+def test_bytes_where_no_one_wrote_are_not_overwritten_by_anyone() -> None:
+    _, findings = execute(
+        loads(0, 0)[0],
+        f"w: {tile(32, 16, at=at(4 * KB))} = ta",
+        f"s: {tile(32, 16, at=at(KB))} = pl.tile.neg(w)",
+    )
+    finding = only(findings)
+    assert (finding.kind, finding.tile, finding.other) == (FindingKind.NEVER_WRITTEN, "ta", None)
+
+
+def test_a_part_is_written_to_a_tile_whose_elements_are_kept_aside() -> None:
+    """The order of a transposed view in memory is unknown, and so are the writers of what the update leaves."""
+    result, findings = execute(
+        loads(0, 0)[0],
+        f"half: {tile(16, 16, at=at(KB, KB // 2))} = {load('b', [16, 16])}",
+        f"t: {tile(16, 32, at=at(0))} = pl.tile.transpose_view(ta)",
+        f"u: {tile(16, 32, at=at(0))} = pl.tile.assemble(t, half, [0, 0])",
+        store("u"),
+        out=(16, 32),
+    )
+    assert findings == []
+    assert torch.equal(result, torch.cat([B[:16], A.T[:, 16:]], 1))
+
+
+def test_an_operand_that_is_scratch_as_well_is_lost() -> None:
+    _, findings = execute(loads(0, 0)[0], f"s: {tile(32, 1, at=at(KB, 128))} = pl.tile.row_sum(ta, ta)")
+    assert {(each.kind, each.tile) for each in findings} >= {(FindingKind.OVER_OPERAND, "ta")}
+
+
+def test_all_of_an_operand_in_another_order_is_lost() -> None:
+    fractal = ", pl.TileView(blayout=pl.TileLayout.col_major, slayout=pl.TileLayout.row_major)"
+    result, _ = execute(
+        f"ta: {tile(32, 16, at=at(0))} = {load('a', [32, 16])}",
+        f"m: {tile(32, 16, at=at(0), view=fractal)} = pl.tile.move(ta, target_memory=pl.Mem.Vec)",
+        store("m"),
+    )
+    assert result.isnan().all()
+
+
+def test_a_row_that_is_copied_once_is_not_read_again() -> None:
+    result, findings = execute(
+        loads(64, 0)[0],
+        f"row: {tile(1, 512, at=at(64))} = pl.tile.reshape(ta, [1, 512])",
+        f"s: {tile(32, 16, at=at(0))} = pl.tile.move(row, target_memory=pl.Mem.Vec)",
+        store("s"),
+    )
+    assert findings == []
+    assert torch.equal(result, A)

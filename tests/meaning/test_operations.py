@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -15,56 +14,13 @@ from precision_bisect.meaning.arithmetic import (
     decode_bytes,
     encode_bytes,
     round_floats,
-    settle,
-    tensor_numbers,
+    round_to,
 )
 from precision_bisect.meaning.ir import ElementType, LanguageConstant
 from precision_bisect.meaning.operations import OPERATIONS, find_operation
-from precision_bisect.meaning.values import Array, Invocation, OperationError, Result, Value
+from precision_bisect.meaning.values import Array, Invocation, OperationError, Value
 
-TORCH = {
-    ElementType.FP32: torch.float32,
-    ElementType.FP16: torch.float16,
-    ElementType.BFLOAT16: torch.bfloat16,
-    ElementType.INT32: torch.int32,
-    ElementType.INT8: torch.int8,
-}
-
-
-def array(
-    tensor: torch.Tensor,
-    valid: tuple[int, ...] | None = None,
-    arithmetic: ArithmeticMode = ArithmeticMode.STATED,
-) -> Array:
-    dtype = next(each for each, stored in TORCH.items() if stored == tensor.dtype)
-    return Array(tensor_numbers(tensor, dtype, arithmetic), dtype, valid or tuple(tensor.shape))
-
-
-def run(
-    name: str,
-    *operands: torch.Tensor | Value,
-    result: tuple[ElementType, tuple[int, ...]] | None = None,
-    arithmetic: ArithmeticMode = ArithmeticMode.STATED,
-    **attributes: Any,
-) -> Value:
-    given = tuple(
-        array(each, arithmetic=arithmetic) if isinstance(each, torch.Tensor) else each for each in operands
-    )
-    call = Invocation(
-        name=name,
-        operands=given,
-        attributes=attributes,
-        result=None if result is None else Result(result[1], result[0], result[1]),
-        arithmetic=arithmetic,
-    )
-    return find_operation(name, given).compute(call)
-
-
-def values(name: str, *operands: torch.Tensor | Value, **rest: Any) -> torch.Tensor:
-    found = run(name, *operands, **rest)
-    assert isinstance(found, Array)
-    return found.numbers.centre
-
+from .calls import TORCH, array, run, values
 
 X = torch.tensor([[1.5, -2.0, 3.25, 0.5], [4.0, -0.75, 2.0, 8.0]])
 Y = torch.tensor([[0.5, 3.0, -1.0, 2.0], [1.0, 1.5, -2.5, 0.25]])
@@ -219,9 +175,20 @@ def test_bounds_hold_for_what_the_types_round(name: str, dtype: ElementType) -> 
     assert bounded.numbers.exceeds(off).all()
 
 
+def test_a_product_of_integers_has_bounds() -> None:
+    left, right = torch.randint(-9, 9, (4, 4), dtype=torch.int8), torch.eye(4, dtype=torch.int8)
+    found = run(
+        "tile.matmul", left, right, result=(ElementType.INT32, (4, 4)), arithmetic=ArithmeticMode.BOUNDED
+    )
+    assert isinstance(found, Array)
+    assert torch.equal(found.numbers.centre, left.to(torch.int64))
+    assert found.numbers.radius is not None
+    assert not found.numbers.radius.any()
+
+
 @pytest.mark.parametrize("dtype", [each for each in ElementType if each.bits >= 8])
 def test_bytes_and_back(dtype: ElementType) -> None:
-    numbers = settle(
+    numbers = round_to(
         Numbers(torch.tensor([[0.0, 1, -2, 120]]) if dtype.is_float else torch.tensor([[0, 1, -2, 120]])),
         dtype,
         ArithmeticMode.STATED,

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from precision_bisect.demo.history.edit import Replace, TreeEdit
 from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario
-from precision_bisect.reduce.localize.causes import LocalizationRequest
-from precision_bisect.reduce.localize.reference import GoodBuild
+from precision_bisect.reduce.localize.reference import GoodBuild, LocalizationRequest
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.runner.case import shim
 from precision_bisect.runner.compare.statistics import Tolerance

@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from precision_bisect.reduce import reduce_command as reduce_command
-from precision_bisect.runner.process.fork_servers import ForkServers
+from precision_bisect.reduce.replay.toolchain import ForkServers
 from precision_bisect.runner.process.run import Command, execute
 
 _SEEDED = Path(__file__).with_name("seeded.py")

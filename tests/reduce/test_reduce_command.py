@@ -19,11 +19,11 @@ from precision_bisect import configs
 from precision_bisect.reduce.reduce_cli import ReduceOptions, main
 from precision_bisect.reduce.reduce_command import OpenedBuilds, _interpreter_hint, open_builds
 from precision_bisect.reduce.replay.replay import ReplayError
+from precision_bisect.reduce.replay.toolchain import ForkServers
 from precision_bisect.reduce.shrink.result import ShrinkRequest
 from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization import Divergence, divergence_schema_text
-from precision_bisect.runner.process.fork_servers import ForkServers
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.localize.test_summary import NOTHING
 
@@ -58,6 +58,7 @@ OPTIONS: list[tuple[str, list[str], Any]] = [
     ("rtol", ["--rtol", "0.001"], 0.001),
     ("atol", ["--atol", "0.002"], 0.002),
     ("timeout", ["--timeout", "2.5"], 2.5),
+    ("timeout", ["--timeout", "5m"], 300.0),
     ("jobs", ["--jobs", "4"], 4),
     ("jobs", ["-j", "3"], 3),
     ("budget", ["--budget", "1.5h"], 5400.0),
@@ -255,6 +256,7 @@ def test_a_relative_interpreter_is_found_from_every_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("failing").mkdir()
     Path("bin").mkdir()
     Path("bin/python").symlink_to(sys.executable)
     words = ["failing", "--reference", "good", "--stack", demo_stack(tmp_path), "--python", "bin/python"]
@@ -317,6 +319,11 @@ def test_json_for_machines_and_no_progress(tmp_path: Path, monkeypatch: pytest.M
     plain = CliRunner().invoke(main, words)
     assert (plain.exit_code, plain.stderr) == (3, "looking\n")
     assert "no task was seen to leave other values" in plain.stdout
+    quiet = CliRunner().invoke(main, [*words, "-q"])
+    assert (quiet.stdout, quiet.stderr) == (
+        "no task was seen to leave other values than it should; see reduced/divergence.json\n",
+        "",
+    )
     quiet = CliRunner().invoke(main, [*words, "-q", "--json"])
     assert (quiet.exit_code, quiet.stderr) == (3, "")
     assert Divergence.model_validate(json.loads(quiet.stdout)) == found

@@ -10,7 +10,7 @@ from typing import Any
 from precision_bisect.runner.case.case import CaseName, RunOptions
 from precision_bisect.runner.pins import Revisions, fixed_revisions
 from precision_bisect.runner.probe.builder import Builder, BuiltToolchain, FailedBuild
-from precision_bisect.runner.probe.judge import BadWhen
+from precision_bisect.runner.probe.judge import JudgingRule
 from precision_bisect.runner.probe.probe import Prober, ProbeRequest, ProbeResult
 from precision_bisect.runner.stack import Stack
 from precision_bisect.runner.workspace.content import StackContent
@@ -156,7 +156,7 @@ class SmallStack:
             "platform": "sim",
             "device": 0,
             "golden": None,
-            "bad_when": BadWhen.parse("mismatch"),
+            "judging_rule": JudgingRule.parse("mismatch"),
             "options": RunOptions(),
             "timeout": 60.0,
             "directory": self.folder / "probe",

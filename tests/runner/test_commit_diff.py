@@ -168,3 +168,16 @@ def test_without_a_word_in_common_the_largest_hunks_come_first_and_documentation
     assert nearest_hunks([small, large, small], ["nothing"], most=1) == (large,)
     assert nearest_hunks([prose, small, large], [], most=5) == (large, small, prose)
     assert nearest_hunks([prose, small, large], ["make docs/c.md"], most=1) == (prose,)
+
+
+def test_a_changed_value_comes_before_other_code_and_notes_and_logging_come_last() -> None:
+    mode = hunk("passes/casts.py", "-DEFAULT_MODE = Mode.RINT", "+DEFAULT_MODE = Mode.ROUND")
+    number = hunk("kernels/norm.py", "-    eps=1e-5,", "+    eps=1e-2,")
+    renamed = hunk("index.py", "-    return name + name", "+    return label + label")
+    helper = hunk("integers.py", "+", "+def round_up(value):", "+    return -(-value // 8) * 8")
+    logged = hunk("listing.py", "+import logging", '-    _log.debug("cast_route")', "+# the mode")
+    notes = hunk("NOTES", *["+softmax line 19"] * 9)
+    printed = ["cases/softmax.py", "cast_route: mode, line 3"]
+    order = (mode, renamed, helper, logged, notes)
+    assert nearest_hunks(order[::-1], printed, most=9) == order
+    assert nearest_hunks([notes, number], printed, most=1) == (number,)

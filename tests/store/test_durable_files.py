@@ -2,7 +2,8 @@
 
 import os
 import stat
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,14 +13,17 @@ import pytest
 
 from precision_bisect.store.database import open_store, sqlite_url
 from precision_bisect.store.durable_files import (
-    MOST_TEXT,
+    MAX_TEXT_BYTES,
     create_folder,
+    entries_below,
     is_partial,
     make_folder,
     make_ignored_folder,
     make_own_folder,
     read_or_draw_key,
     read_text_file,
+    remove,
+    remove_tree,
     replace_file,
     sync_tree,
     write_whole,
@@ -134,6 +138,32 @@ def test_a_file_in_place_of_a_planted_link_is_its_owner_s_alone(tmp_path: Path) 
     assert (public.read_text(), stat.S_IMODE(public.stat().st_mode)) == ("", 0o644)
 
 
+@pytest.fixture
+def deep_folder(tmp_path: Path) -> Generator[Path]:
+    """A folder that nests deeper than Python's calls, with a file at its end and a link out of it."""
+    folder = tmp_path / "deep"
+    bottom = folder.joinpath(*["n"] * 1200)
+    subprocess.run(["mkdir", "-p", bottom], check=True)
+    (bottom / "file").write_text("found\n")
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    yield folder
+    subprocess.run(["rm", "-rf", folder], check=True)  # pytest's own removal recurses.
+
+
+@pytest.mark.parametrize("remover", [remove, remove_tree])
+def test_a_folder_of_any_depth_is_removed(
+    deep_folder: Path, tmp_path: Path, remover: Callable[[Path], None]
+) -> None:
+    sync_tree(deep_folder)
+    remover(deep_folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+
+
+def test_a_folder_of_any_depth_is_listed_and_its_links_are_not_followed(deep_folder: Path) -> None:
+    assert len(list(entries_below(deep_folder))) == 1200 + len(("file", "link"))
+
+
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, SystemExit])
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, error: type[BaseException]
@@ -216,11 +246,11 @@ def test_a_text_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="more than 4 MiB"):
         read_text_file(Path("/dev/zero"))
     (tmp_path / "holes").touch()
-    os.truncate(tmp_path / "holes", MOST_TEXT + 1)
+    os.truncate(tmp_path / "holes", MAX_TEXT_BYTES + 1)
     with pytest.raises(OSError, match="more than 4 MiB"):
         read_text_file(tmp_path / "holes")
-    os.truncate(tmp_path / "holes", MOST_TEXT)
-    assert len(read_text_file(tmp_path / "holes")) == MOST_TEXT
+    os.truncate(tmp_path / "holes", MAX_TEXT_BYTES)
+    assert len(read_text_file(tmp_path / "holes")) == MAX_TEXT_BYTES
 
 
 def test_a_named_pipe_is_refused_at_once_and_a_pipe_of_the_shell_read(tmp_path: Path) -> None:

@@ -11,15 +11,16 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store import migrations
-from precision_bisect.store.bisections import BisectionJournal, ProbeOutcome, ProbeStart, RangeCommit
-from precision_bisect.store.database import (
-    StoreError,
-    open_store,
-    read_schema_version,
-    schema_versions,
-    sqlite_url,
+from precision_bisect.store.bisections import (
+    BisectionJournal,
+    ProbeOutcome,
+    ProbeStart,
+    RangeCandidate,
+    range_candidates,
 )
-from precision_bisect.store.tables import Base, ProbeRow
+from precision_bisect.store.database import open_store, read_schema_version, sqlite_url
+from precision_bisect.store.durable_files import schema_versions
+from precision_bisect.store.tables import Base, CommitRow, ProbeRow
 from precision_bisect.store.vocabulary import (
     BisectionOutcome,
     BuildSource,
@@ -29,11 +30,13 @@ from precision_bisect.store.vocabulary import (
     Phase,
     ProbeState,
     Seeks,
+    StoreError,
     TreeChange,
     Verdict,
 )
 
 SHA = "a" * 40
+CANDIDATE = RangeCandidate(sha=SHA, parents=("p",), subject="odd", representative=SHA, content="c")
 
 
 def result(**changes: object) -> ProbeOutcome:
@@ -93,6 +96,7 @@ def stage(journal: BisectionJournal) -> int:
         subject="odd \0 \udcff subject",
         changes=tuple(TreeChange(path, "0", "0", "100644", SHA) for path in ("a", "b\udcfe")),
     )
+    journal.commits.add("minipto", [commit])
     return journal.stages.record(
         ordinal=1,
         repository="minipto",
@@ -100,7 +104,7 @@ def stage(journal: BisectionJournal) -> int:
         old="g",
         new="b",
         held={},
-        candidates=[RangeCommit(commit=commit, representative=SHA, content="c")],
+        candidates=[CANDIDATE],
     )
 
 
@@ -117,11 +121,11 @@ def test_of_what_other_bisections_ran_the_last_probe_of_each_content_is_known(
     other = BisectionJournal.begin(
         sessions, name="two", repository="minipto", good="g", bad="b", request={"x": 1}
     )
-    found = {probe.content: probe for probe in other.probes.last_in_other_bisections({"c", "e", "f"})}
+    found = {probe.content: probe for probe in other.probes.last_probes_in_other_bisections({"c", "e", "f"})}
     assert {*found} == {"c"}
     assert found["c"].judgement is Judgement.SKIP
     assert [line.text for line in found["c"].evidence] == ["a.cpp:1:1: error: x"]
-    assert journal.probes.last_in_other_bisections({"c", "d"}) == []
+    assert journal.probes.last_probes_in_other_bisections({"c", "d"}) == []
 
 
 def test_bisections_that_built_the_same_contents_are_known_with_all_that_they_built(
@@ -145,7 +149,7 @@ def test_bisections_that_built_the_same_contents_are_known_with_all_that_they_bu
     other("five", ("c", BuildSource.BUILT), platform="elsewhere")
 
     def found(asking: BisectionJournal, most: int) -> list[list[str]]:
-        built = asking.probes.probes_of_bisections_that_built({"c", "d", "f"}, limit=most)
+        built = asking.probes.probes_by_bisection({"c", "d", "f"}, limit=most)
         return [[probe.content for probe in probes] for probes in built]
 
     assert found(journal, 3) == [["c", "elsewhere"], ["d"]]
@@ -232,9 +236,10 @@ def test_stages_and_notices_are_noted_once(
     with sessions() as session:
         row = session.merge(journal.row(), load=False)
         assert [notice.text for notice in row.notices] == ["moved"]
-        (candidate,) = row.stages[0].candidates
-        assert candidate.commit.subject == "odd \\0 \\udcff subject"
-        assert candidate.commit.files == ["a", "b\\udcfe"]
+        assert range_candidates(session, row.stages[0].id) == [CANDIDATE]
+        (commit,) = session.scalars(select(CommitRow))
+        assert commit.subject == "odd \\0 \\udcff subject"
+        assert commit.files == ["a", "b\\udcfe"]
 
 
 def test_unfinished_ones_are_found_the_newest_first(

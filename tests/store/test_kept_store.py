@@ -8,15 +8,9 @@ from sqlalchemy import MetaData, create_engine, make_url, select, text
 from sqlalchemy.schema import ColumnCollectionConstraint
 
 from precision_bisect.store.bisections import BisectionJournal
-from precision_bisect.store.database import (
-    StoreError,
-    migrate_and_read,
-    open_read_only,
-    open_store,
-    sqlite_url,
-)
+from precision_bisect.store.database import migrate_and_read, open_read_only, open_store, sqlite_url
 from precision_bisect.store.tables import BisectionRow, IncidentRow, ProbeRow, RegressionRow
-from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, VerdictSource
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, StoreError, VerdictSource
 from tests.store.kept import LOCALIZED, NAMES, kept_store
 from tests.store.test_journal import key, result, stage
 

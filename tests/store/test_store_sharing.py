@@ -2,22 +2,17 @@
 
 import math
 import multiprocessing
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, func, select, text
+from sqlalchemy import Engine, create_engine, func, make_url, select, text
 from sqlalchemy.exc import DBAPIError
 
 from precision_bisect.store.bisections import BisectionJournal
-from precision_bisect.store.database import (
-    StoreError,
-    is_driven,
-    open_read_only,
-    open_store,
-    sole_driver,
-    sqlite_url,
-)
-from precision_bisect.store.tables import ArtifactRow, BisectionRow, BuildRow, CommitRow, EnvironmentRow
+from precision_bisect.store.database import is_driven, open_read_only, open_store, sole_driver, sqlite_url
+from precision_bisect.store.tables import ArtifactRow, BisectionRow, BuildRow, CommitRow, EnvironmentRow, now
+from precision_bisect.store.vocabulary import StoreError
 from tests.store.test_journal import key, result, stage
 
 _PROCESSES = 3
@@ -51,6 +46,36 @@ def test_an_interrupt_while_a_store_is_made_leaves_nothing(
         open_store(sqlite_url(tmp_path / "state" / "store.sqlite"))
     assert held
     assert [file.name for file in (tmp_path / "state").iterdir() if ".partial" in file.name] == []
+
+
+def run_on_server(url: str, *statements: str) -> None:
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_cannot_hold_each_text_is_refused(postgresql_server: str, encoding: str) -> None:
+    name = encoding.lower()
+    run_on_server(
+        postgresql_server, f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LOCALE 'C'"
+    )
+    other = make_url(postgresql_server).set(database=name).render_as_string()
+    for open_it in (open_store, open_read_only):
+        with pytest.raises(StoreError, match=f"expected a database with the encoding UTF8, found {encoding}"):
+            open_it(other)
+
+
+def test_times_are_read_whatever_a_role_says_of_dates(postgresql_url: str) -> None:
+    url = make_url(postgresql_url)
+    assert url.database is not None
+    run_on_server(postgresql_url, f"ALTER DATABASE {url.database} SET DateStyle TO 'German'")
+    note_runs(postgresql_url, "dated")
+    with open_read_only(postgresql_url)() as session:
+        (created,) = session.scalars(select(BisectionRow.created)).all()
+    assert abs((now() - created).total_seconds()) < 86_400
 
 
 def test_drivers_that_start_at_once_note_all_and_share_what_is_shared(url: str) -> None:
@@ -104,8 +129,9 @@ def test_one_driver_on_all_machines(postgresql_url: str) -> None:
         assert (first, second, other) == (True, False, True)
         with open_read_only(postgresql_url)() as session:
             assert [is_driven(session, number) for number in (1, 2, 3)] == [True, True, False]
-    with sole_driver(there, 1) as again:
+    with suppress(KeyboardInterrupt), sole_driver(there, 1) as again:
         assert again
+        raise KeyboardInterrupt
     with here() as session:
         assert not is_driven(session, 1)
 

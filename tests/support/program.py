@@ -51,6 +51,12 @@ def start_program(*words: str, cwd: Path, environment: Mapping[str, str]) -> "su
     )
 
 
+def kill_driver(signal_name: str) -> str:
+    """The words by which a command in sh sends its driver a signal. Between them are three processes of the runner."""
+    up = "p=$PPID; for _ in 1 2 3; do p=$(cut -d ' ' -f 4 /proc/$p/stat); done"
+    return f"{up}; kill -{signal_name} $p"
+
+
 def processes_at(home: Path | str) -> list[psutil.Process]:
     """What still runs with this home in its environment, but for this process."""
     found: list[psutil.Process] = []

@@ -1,5 +1,7 @@
 """The last step of a bisection: the first wrong tensor is in the report, and whatever comes of it the answer stands."""
 
+import json
+import re
 import shlex
 import subprocess
 import sys
@@ -33,9 +35,9 @@ def test_the_first_wrong_tensor_is_in_every_report_and_its_line_reduces(
     assert (first["kernel"], first["tensor"], first["task_class"]) == ("total", "total", "introduced")
     assert found["divergence"]["generated"]["origin"] == "runtime"
     assert (stack.output / "divergence.json").is_file()
-    assert (stack.output / "task_graph.html").is_file()
+    assert 'href="report.md"' in (stack.output / "task_graph.html").read_text()
     for text in (done.out, (stack.output / "report.md").read_text()):
-        assert "kernel total" in text
+        assert re.search(r"total of task \d+ total", text)
         assert "introduced" in text
     check_reduction(stack, tmp_path)
 
@@ -49,6 +51,11 @@ def test_a_fault_of_the_compiler_is_followed_to_its_pass(make: Callable[..., Dem
     assert found["divergence"]["generated"]["first_pass"]["name"] == "LegalizeCasts"
     for text in (done.out, (stack.output / "report.md").read_text()):
         assert "LegalizeCasts" in text
+    explained = stack.report()["explanation"]
+    assert explained == json.loads((stack.output / "explanation.json").read_text())
+    assert (explained["verdict"], explained["first_bad"]) == ("pass_changed_values", "02 LegalizeCasts")
+    assert (explained["rtol"], explained["outputs"]) == (1e-3, ["y"])
+    assert explained["proof"]["cause"]
 
 
 def check_reduction(stack: DemoStack, tmp_path: Path) -> None:
@@ -69,6 +76,6 @@ def check_reduction(stack: DemoStack, tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert "tasks 12 -> 1: 0: total" in done.stdout
+    assert "tasks 12 -> 1, left: task 0 (total)" in done.stdout
     assert (stack.output / "reduced" / "result" / "check.sh").is_file()
     assert not (stack.output / "reduced" / "work").exists()

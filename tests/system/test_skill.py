@@ -19,7 +19,7 @@ from tests.conftest import TestRepository
 from tests.system.conftest import DemoStack
 
 PAGE = Path(__file__).parents[2] / "skills" / "bisect-precision" / "SKILL.md"
-MOST_LINES = 70
+MAX_LINES = 70
 
 
 def block(language: str) -> str:
@@ -121,6 +121,16 @@ def test_an_agent_names_nobody_where_nothing_broke(tmp_path: Path) -> None:
     assert claim.said.keys() == {"outcome", "message"}
 
 
+def test_an_agent_reads_why_nothing_was_asked(tmp_path: Path) -> None:
+    repository = TestRepository(tmp_path / "tool")
+    repository.commit("commit", {"state": "fine"})
+    environment = {**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")}
+    claim = ask(repository.path, environment, GOOD="main", BAD="mian", QUESTION="-- true")
+    assert claim.code == 2
+    assert claim.said.keys() == {"error"}
+    assert claim.said["error"][0].endswith("did you mean main?")
+
+
 def test_an_agent_names_the_commit_that_broke_a_script(tmp_path: Path) -> None:
     repository = TestRepository(tmp_path / "tool")
     commits = [
@@ -138,5 +148,5 @@ def test_an_agent_names_the_commit_that_broke_a_script(tmp_path: Path) -> None:
 
 def test_the_page_is_one_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MOST_LINES
+    assert len(text.splitlines()) <= MAX_LINES
     assert re.match(r"---\nname: bisect-precision\ndescription: .+\n---\n", text)

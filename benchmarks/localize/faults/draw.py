@@ -41,7 +41,7 @@ FAMILIES: Mapping[str, Mapping[str, Kind]] = {
     "harmless": harmless.KINDS,
     "several": several.KINDS,
 }
-_MOST_PLACES = 30
+_MAX_PLACES = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class Generator:
         passed_over = Counter[str]()
         library = self.trees.folder / DemoRepository.LIBRARY
         cases = [str(case.relative_to(library)) for case in sorted((library / "cases").glob("*.py"))]
-        for _ in range(_MOST_PLACES):
+        for _ in range(_MAX_PLACES):
             case = rng.choice(cases)
             good = self._good_build(case)
             sources = Sources.read(good)

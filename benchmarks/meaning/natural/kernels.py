@@ -261,6 +261,15 @@ def peeled_sum(a: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
     return out
 
 
+@pl.jit
+def to_cube(x: pl.Tensor, b: pl.Tensor, out: pl.Out[pl.Tensor]):
+    with pl.at(level=pl.Level.CORE_GROUP):
+        raised = pl.add(x, 1.0)
+        product = pl.matmul(raised, b, out_dtype=pl.FP32)
+        out = pl.assemble(out, product, [0, 0])
+    return out
+
+
 @pl.program
 class Downwards:
     @pl.function(type=pl.FunctionType.InCore)
@@ -315,6 +324,9 @@ def numbers(*shape: int, low: int = -4, high: int = 5, dtype: torch.dtype = torc
 def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.zeros(shape, dtype=dtype)
 
+
+PLATFORMS = {"to_cube": "a5sim", "two_hops": "a5sim"}
+"""The chips of cases that show their fault on another than most."""
 
 GENERATOR = torch.Generator().manual_seed(0)
 
@@ -398,6 +410,7 @@ def build_cases() -> dict[str, tuple[Any, dict[str, torch.Tensor], dict[str, tor
             two_guards, {"a": a, "b": b16, "out": out, "out_1": out.clone()}, {"out": a @ b16 + 1, "out_1": a @ b16 - 2},
         ),
         "boxes": (boxes, {"box": box, "out": zeros(4, 8, 16)}, {"out": placed}),
+        "to_cube": (to_cube, {"x": b16, "b": b, "out": zeros(16, 32)}, {"out": (b16 + 1) @ b}),
         "peeled_sum": (peeled_sum, {"a": long_a, "b": long_b, "out": out}, {"out": long_a @ long_b}),
     }  # fmt: skip
 
@@ -409,11 +422,12 @@ def dump_case(
     shutil.rmtree(builds, ignore_errors=True)
     shutil.rmtree(folder / name, ignore_errors=True)
     os.environ["PYPTO_PROG_BUILD_DIR"] = str(builds)
+    platform = PLATFORMS.get(name.rpartition(".")[2], "a2a3sim")
     try:
         if hasattr(kernel, "compile"):
-            kernel.compile(*inputs.values(), config=RunConfig(platform="a2a3sim", dump_passes=True))
+            kernel.compile(*inputs.values(), config=RunConfig(platform=platform, dump_passes=True))
         else:
-            ir.compile(kernel, output_dir=str(builds / name), dump_passes=True, platform="a2a3sim")
+            ir.compile(kernel, output_dir=str(builds / name), dump_passes=True, platform=platform)
         print(name, "compiled")
     except Exception as error:  # the passes may have run all the same
         print(name, type(error).__name__, " ".join(str(error).split())[:300])

@@ -16,7 +16,7 @@ from benchmarks.reduce.contenders import run
 from benchmarks.reduce.driven import reduce_tasks, started
 from benchmarks.reduce.world import Cell, World, draw
 from precision_bisect.reduce.shrink.minimize import Subset
-from precision_bisect.reduce.shrink.oracle import TrialJournal
+from precision_bisect.reduce.shrink.shrinker import TrialJournal
 
 CELLS = [Cell(kind=kind, n=64) for kind in ("edge", "scattered", "value", "trap")]
 FLAKY = Cell(kind="one", n=64, rate=0.6)

@@ -12,7 +12,7 @@ from benchmarks.search.natural.real_range import RealRange
 from benchmarks.search.natural.recorded import RecordedRange
 
 RANGES = Path(__file__).parent / "ranges"
-_MOST_SHARE, _MOST_MORE = 1 / 3, 6
+_MAX_SHARE, _MAX_MORE = 1 / 3, 6
 """Of git's untestable commits met, and of runs above git's."""
 
 
@@ -34,8 +34,8 @@ class Row:
     @property
     def as_asked(self) -> tuple[bool, bool]:
         """Whether as few untestable commits are met, and as few runs made, as asked."""
-        few = self.mean("ours", "untestable") <= _MOST_SHARE * self.mean("git", "untestable")
-        return few, self.mean("ours", "runs") <= self.mean("git", "runs") + _MOST_MORE
+        few = self.mean("ours", "untestable") <= _MAX_SHARE * self.mean("git", "untestable")
+        return few, self.mean("ours", "runs") <= self.mean("git", "runs") + _MAX_MORE
 
     def mean(self, method: _Method, what: _What) -> float:
         """Over all culprits."""

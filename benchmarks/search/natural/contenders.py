@@ -14,7 +14,7 @@ from precision_bisect.store.vocabulary import Judgement
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, untimed
 from tests.bisect.search.git_bisect import GitBisect
 
-_MOST_RUNS = 2_000
+_MAX_RUNS = 2_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class _Truth:
     def judge(self, content: str) -> Judgement:
         """A run of a candidate, or of the good end. Raises `RuntimeError` where a search has no end."""
         self.runs += 1
-        if self.runs > _MOST_RUNS:
+        if self.runs > _MAX_RUNS:
             raise RuntimeError(f"expected an end of the search of {self.culprit}, found none")
         node = self.places.get(content)
         if node is None:

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.search.natural.recorded import RecordedRange
 from precision_bisect.bisect.history.questions import AskBlamedFile
 from precision_bisect.bisect.history.range import LoadedRange, Range, collapse
-from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.graph import NO_WINDOWS, CommitGraph
 from precision_bisect.bisect.search.testability import BlamedFile
 from precision_bisect.runner.verdict.rules import CompilerError, compiler_error, compiler_errors
 from precision_bisect.store.vocabulary import Commit
@@ -51,9 +51,9 @@ class RealRange:
             contents=contents,
             old_content=recorded.good,
             new_content=contents[commits[-1].sha],
-            collapsed=collapsed,
+            commit_range=collapsed,
             graph=CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes]),
-            windows=(),
+            windows=NO_WINDOWS,
         )
 
     @cached_property

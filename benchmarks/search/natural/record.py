@@ -22,16 +22,16 @@ import numpy as np
 from benchmarks.search.natural.recorded import RecordedCommit, RecordedFile, RecordedRange
 from precision_bisect.bisect.history.loader import blamed_file
 from precision_bisect.bisect.history.range import LoadedRange, Range, collapse
-from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.graph import NO_WINDOWS, CommitGraph
 from precision_bisect.bisect.search.testability import BlamedFile
 from precision_bisect.runner.git import GitRepository
 from precision_bisect.runner.verdict.rules import CompilerError, compiler_error
 from precision_bisect.store.vocabulary import Commit
 
-_MOST_ERRORS, _LONGEST_LINE = 4, 240
+_MAX_ERRORS, _MAX_LINE_LENGTH = 4, 240
 """As many lines as a verdict keeps of one rule."""
 _HEX = 12
-_MOST_SECONDS = 120
+_MAX_SECONDS = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +79,15 @@ class _Recorder:
                     cwd=tree,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
-                    timeout=_MOST_SECONDS,
+                    timeout=_MAX_SECONDS,
                 )
             except subprocess.TimeoutExpired:
-                return [f"no end within {_MOST_SECONDS} seconds"]
+                return [f"no end within {_MAX_SECONDS} seconds"]
             if ran.returncode == 0:
                 return []
             lines = ran.stdout.decode(errors="replace").replace(f"{tree}/", "").splitlines()
-            errors = [line[:_LONGEST_LINE] for line in lines if compiler_error(line)]
-            return errors[:_MOST_ERRORS] or [f"exit code {ran.returncode}", *lines[-1:]]
+            errors = [line[:_MAX_LINE_LENGTH] for line in lines if compiler_error(line)]
+            return errors[:_MAX_ERRORS] or [f"exit code {ran.returncode}", *lines[-1:]]
 
     def record(self, *, good: str, bad: str, about: str) -> RecordedRange:
         """A range, with the outcome of each of its commits."""
@@ -135,9 +135,9 @@ class _Blame:
             contents={commit.sha: commit.sha for commit in commits},
             old_content=good,
             new_content=commits[-1].sha,
-            collapsed=collapsed,
+            commit_range=collapsed,
             graph=CommitGraph(collapsed.parents),
-            windows=(),
+            windows=NO_WINDOWS,
         )
         self._of_content: dict[str, tuple[int | None, ...]] = {}
         self.known: list[BlamedFile] = []

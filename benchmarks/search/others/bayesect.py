@@ -9,7 +9,7 @@ from benchmarks.outsider.world import Bench, Shown
 from benchmarks.search.answer import CONFIDENCE, Answer, answer
 
 INSTALLED = find_spec("git_bayesect") is not None
-_MOST_RUNS = 1_000
+_MAX_RUNS = 1_000
 
 
 def search(bench: Bench) -> Answer:
@@ -21,7 +21,7 @@ def search(bench: Bench) -> Answer:
 
     n = len(bench.world.history)
     bisector = Bisector(np.ones(n + 1))
-    while bisector.distribution.max() < CONFIDENCE and len(bench.runs) < _MOST_RUNS:
+    while bisector.distribution.max() < CONFIDENCE and len(bench.runs) < _MAX_RUNS:
         number = bisector.select()
         shown = bench.run(GOOD if number == n else n - 1 - number)
         bisector.record(number, shown is Shown.FAIL)

@@ -5,8 +5,8 @@ import numpy as np
 from benchmarks.outsider.world import Bench, Shown
 from benchmarks.search.answer import CONFIDENCE, Answer, answer
 
-_MOST_RUNS = 1_000
-_LEAST_FLAKE = 1e-3
+_MAX_RUNS = 1_000
+_MIN_FLAKE = 1e-3
 """A rate of 0 would make one contradiction impossible to explain."""
 
 
@@ -18,7 +18,7 @@ def search(bench: Bench, *, flake: float) -> Answer:
     more than a fail. History is taken as a line. A pass of a version clears all commits up to it; if all are cleared,
     the breakage was a flake.
     """
-    n, flake = len(bench.world.history), max(flake, _LEAST_FLAKE)
+    n, flake = len(bench.world.history), max(flake, _MIN_FLAKE)
     # The last is "no culprit".
     belief = np.append(np.full(n, 0.5 / n), 0.5)
     order = np.arange(n + 1)
@@ -26,7 +26,7 @@ def search(bench: Bench, *, flake: float) -> Answer:
     # The breakage that starts the search: the last version has failed.
     belief[n] *= flake
     belief /= belief.sum()
-    while belief.max() < CONFIDENCE and len(bench.runs) < _MOST_RUNS:
+    while belief.max() < CONFIDENCE and len(bench.runs) < _MAX_RUNS:
         version = min(int(np.searchsorted(np.cumsum(belief), 0.5)), n - 1)
         if ran.any() and version and belief[version - 1] > 0 and not ran[version - 1]:
             version -= 1

@@ -23,7 +23,7 @@ from math import ceil, exp, floor, inf, log, log2
 
 _ENDS = 2
 _MULTIPLIERS = [2 ** (step / 2) for step in range(6, 28)]
-_MOST_CONFIRMATIONS = 25
+_MAX_CONFIRMATIONS = 25
 
 
 def least_wrong(n: int, runs: float, *, grid: float = 0.0) -> float:
@@ -47,7 +47,7 @@ def _least_cost(n: int, multiplier: float, grid: float) -> float:
     def cost(s: int, f: int, mu: float) -> float:
         """Over all s candidates, from here on."""
         if s == 1:
-            return min(more + multiplier * mu * 2.0 ** -(f + more) for more in range(_MOST_CONFIRMATIONS))
+            return min(more + multiplier * mu * 2.0 ** -(f + more) for more in range(_MAX_CONFIRMATIONS))
         best = inf
         for k in range(1, s):
             best = min(best, cost(k, f + 1, mu) + cost(s - k, f, rounded((mu + k) / 2)))

@@ -22,7 +22,7 @@ from precision_bisect.runner.case.case import PERTURBATION_KEY
 from precision_bisect.store.vocabulary import Judgement
 from tests.bisect.engine.simulated import UNTIMED, simulated_probe, untimed
 
-MOST_RUNS = 1000
+MAX_RUNS = 1000
 SIZES = (16, 128, 1024)
 RATES = (0.5, 0.2)
 _OFFERED = tuple(
@@ -79,7 +79,7 @@ def search(size: int, rate: float, seed: int) -> Iterator[tuple[str, Ended]]:
             chance=Random(f"{size} {rate} {seed} {name}"),
             question=None if fails is None else _question(size),
         )
-        yield name, drive(searched, most_runs=MOST_RUNS)
+        yield name, drive(searched, max_runs=MAX_RUNS)
 
 
 def _question(size: int) -> BisectionQuestion:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.ask.ends import BisectLog
+from precision_bisect.bisect.ask.question import BisectLog
 from precision_bisect.runner.errors import UsageError
 from tests.conftest import TestRepository
 

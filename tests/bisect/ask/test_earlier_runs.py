@@ -15,12 +15,11 @@ from precision_bisect.bisect.ask.earlier_runs import (
     find_reusable_bisections,
     reusable_probes,
 )
-from precision_bisect.bisect.ask.ends import Plan
-from precision_bisect.bisect.ask.question import BisectRequest, EarlierRuns, FlakyShare, RunTally
+from precision_bisect.bisect.ask.question import BisectRequest, Plan, engine_question
 from precision_bisect.bisect.drive import session
-from precision_bisect.bisect.drive.driven import question_of
 from precision_bisect.bisect.engine.answer import Conclusion, EndRate, NamedCommit
 from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.rates import EarlierRuns, FlakyShare, RunTally
 from precision_bisect.runner.case.case import freeze
 from precision_bisect.runner.stack import Overlay, Rename
 from precision_bisect.runner.workspace.environment import EnvironmentReader
@@ -180,7 +179,7 @@ def test_nights_tell_of_what_passed_and_was_flaky_and_not_of_what_had_regressed(
 def test_runs_that_did_not_have_the_repository_take_no_room_of_those_that_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("precision_bisect.store.bisections._MOST_RUNS", 2)
+    monkeypatch.setattr("precision_bisect.store.bisections._MAX_RUNS", 2)
     stored = StoredBisection(tmp_path, good=sha("good"), bad=sha("c"))
     job = JobJournal(stored.sessions, "job")
     for verdicts in ([FAIL, PASS], [PASS, PASS]):
@@ -203,10 +202,12 @@ def test_a_bisection_keeps_what_was_remembered_as_it_began_and_a_resume_searches
     assert found.request.earlier_runs is not None
     assert found.request.earlier_runs.faults == FlakyShare(flaky=1, all=1)
     assert (
-        question_of(found.request).rates.weight.tolist() == question_of(begun.request).rates.weight.tolist()
+        engine_question(found.request).rates.weight.tolist()
+        == engine_question(begun.request).rates.weight.tolist()
     )
     assert (
-        question_of(found.request).rates.weight.tolist() != question_of(stored.request).rates.weight.tolist()
+        engine_question(found.request).rates.weight.tolist()
+        != engine_question(stored.request).rates.weight.tolist()
     )
 
 
@@ -265,7 +266,7 @@ def test_runs_with_other_variables_are_not_of_this_case(tmp_path: Path) -> None:
     stored = bisection(tmp_path)
     journal = EarlierRunJournal(stored.sessions)
     assert earlier_runs(stored.request, journal) is not None
-    stack = stored.request.stack.with_case_variables({"MALLOC_PERTURB_": "165"})
+    stack = stored.request.stack.add_case_variables({"MALLOC_PERTURB_": "165"})
     assert earlier_runs(stored.request.model_copy(update={"stack": stack}), journal) is None
 
 

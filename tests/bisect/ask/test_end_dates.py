@@ -42,7 +42,7 @@ def june(repository: TestRepository, monkeypatch: pytest.MonkeyPatch) -> list[st
 )
 def test_the_last_commit_before(repository: TestRepository, june: list[str], text: str, day: int) -> None:
     dated = commit_before_date(
-        GitRepository(repository.path), text, option="--good", line="main", where="on main"
+        GitRepository(repository.path), text, option="--good", tip="main", where="on main"
     )
     assert dated is not None
     assert june.index(dated.commit) + 1 == day
@@ -62,7 +62,7 @@ def test_only_first_parents_are_looked_at(
     repository.git("checkout", "--quiet", "main")
     repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "side")
     dated = commit_before_date(
-        GitRepository(repository.path), "@{yesterday}", option="--good", line="main", where="on main"
+        GitRepository(repository.path), "@{yesterday}", option="--good", tip="main", where="on main"
     )
     assert dated is not None
     assert dated.commit == june[11]
@@ -71,9 +71,7 @@ def test_only_first_parents_are_looked_at(
 @pytest.mark.parametrize("text", ["main", "main~2", "HEAD@{1}", "@{-1}", "@{upstream}", "2026-06"])
 def test_what_is_a_revision_as_git_has_them(repository: TestRepository, june: list[str], text: str) -> None:
     assert (
-        commit_before_date(
-            GitRepository(repository.path), text, option="--good", line="main", where="on main"
-        )
+        commit_before_date(GitRepository(repository.path), text, option="--good", tip="main", where="on main")
         is None
     )
 
@@ -95,9 +93,7 @@ def test_a_date_that_names_no_commit(
     repository: TestRepository, june: list[str], text: str, says: str
 ) -> None:
     with pytest.raises(UserError) as raised:
-        commit_before_date(
-            GitRepository(repository.path), text, option="--good", line="main", where="on main"
-        )
+        commit_before_date(GitRepository(repository.path), text, option="--good", tip="main", where="on main")
     assert says in str(raised.value)
 
 
@@ -105,7 +101,7 @@ def test_a_date_before_the_end_of_a_shallow_clone(repository: TestRepository, ju
     (repository.path / ".git" / "shallow").write_text(f"{june[4]}\n")
     with pytest.raises(UserError) as raised:
         commit_before_date(
-            GitRepository(repository.path), "2026-06-03", option="--good", line="main", where="on main"
+            GitRepository(repository.path), "2026-06-03", option="--good", tip="main", where="on main"
         )
     assert str(raised.value).endswith(
         f"found none; a shallow clone ends there; run: git -C {repository.path} fetch --unshallow, or "
@@ -117,7 +113,7 @@ def test_a_tag_that_looks_like_a_date_is_a_tag(repository: TestRepository, june:
     repository.git("tag", "2026-06-05", june[6])
     assert (
         commit_before_date(
-            GitRepository(repository.path), "2026-06-05", option="--good", line="main", where="on main"
+            GitRepository(repository.path), "2026-06-05", option="--good", tip="main", where="on main"
         )
         is None
     )

@@ -5,8 +5,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from precision_bisect.bisect.ask.ends import Ends, Question, check_command, find_ends, tree_paths
+from precision_bisect.bisect.ask.ends import Ends, check_command, find_ends, tree_paths
 from precision_bisect.bisect.ask.predicate import Predicate, predicate_stack
+from precision_bisect.bisect.ask.question import Question
 from precision_bisect.runner.errors import EndsError, UsageError
 from precision_bisect.runner.git import GitRepository
 from precision_bisect.runner.stack import Overlay, Step
@@ -49,7 +50,11 @@ def test_the_nearest_of_several_ends_is_run(repository: TestRepository, commits:
     assert (found.good, found.bad, found.also_old, found.parted) == (
         commits["one"], commits["two"], (commits["base"],), (),
     )  # fmt: skip
-    assert found.named == {commits["base"]: commits["base"], "main~1": commits["one"], "main": commits["two"]}
+    assert found.commit_names == {
+        commits["base"]: commits["base"],
+        "main~1": commits["one"],
+        "main": commits["two"],
+    }
 
 
 def test_of_ends_on_other_branches_the_best_common_ancestor_is_run(
@@ -82,7 +87,11 @@ def test_without_a_good_end_the_root_is_the_last_to_look_at(
     [
         ("main", "main", "expected two different ends, found --good main and --bad main to name one commit"),
         ("2099-01-01", "main", "found --good 2099-01-01 and --bad main to name one commit"),
-        ("main", "main~1", "the ends are swapped; to find what fixed it, add --find-fix"),
+        (
+            "main",
+            "main~1",
+            r"the ends are swapped; did you mean --good \w{12} --bad \w{12}\? To find what fixed it, add --find-fix$",
+        ),
         ("alien", "main", "without a common ancestor"),
         ("", "alien", "it is a root"),
     ],
@@ -142,7 +151,7 @@ def test_a_script_that_git_tracks_is_at_both_ends(
         UsageError, match=f"each commit runs its own, found none at {lacking} {sha}; lay it over"
     ):
         check_command(asked, find_ends(asked, git), git, ())
-    file = next(str(file.path) for file in asked.command.own_files()) if asked.command else ""
+    file = next(str(file.path) for file in asked.command.commit_files()) if asked.command else ""
     laid_over = Overlay(path=file, commit=good, object=good, revision="main")
     check_command(asked, find_ends(asked, git), git, (laid_over,))
 

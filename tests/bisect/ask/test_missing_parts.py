@@ -3,7 +3,7 @@
 import pytest
 
 from precision_bisect.bisect.ask.ends import content_and_revisions
-from precision_bisect.bisect.ask.question import check_requirements
+from precision_bisect.bisect.ask.prepare import check_requirements
 from tests.bisect.drive.small_request import small_request
 from tests.runner.small_stack import SmallStack
 

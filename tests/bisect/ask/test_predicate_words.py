@@ -112,13 +112,17 @@ def test_a_misspelt_program_or_script_is_told_with_the_nearest_name(
         ),
         ("", "found neither"),
         ("#!\n", "found neither"),
-        ("#!/bin/sh\r\nexit 0\r\n", r"expected lines that end as on this system, found \\r\\n"),
+        ("#!/bin/sh\r\nexit 0\r\n", "expected lines that end as on this system, found CRLF line endings"),
+        ("é = 1\n", "found neither"),
+        ("\N{GRINNING FACE}" * 200, "found neither"),
         (
             "#!/nowhere/python3 -u\n",
             "expected the interpreter /nowhere/python3 that its first line names, found none",
         ),
         ("#!/bin/sh -e\n", None),
         ("#! /usr/bin/env python3\n", None),
+        ("#!/bin/sh -e # é\n", None),
+        ("\x7fELF\2\1\1\0\0", None),
     ],
 )
 def test_a_script_that_no_system_starts_is_refused(tmp_path: Path, text: str, message: str | None) -> None:
@@ -131,6 +135,102 @@ def test_a_script_that_no_system_starts_is_refused(tmp_path: Path, text: str, me
         return
     with pytest.raises(UsageError, match=message):
         command.check_runnable()
+
+
+def run_words(checkout: TestRepository, *words: str) -> list[str]:
+    """What is run of words that were typed in the root: the commits' own files, as a tree names them."""
+    command = Predicate.from_words(words, here=checkout.path, checkout=checkout.path)
+    command.check_runnable()
+    return [str(file.path) for file in command.commit_files()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("timeout", "--signal", "KILL", "10", "./check.sh"),
+        ("timeout", "--sig=KILL", "-k5", "10", "./check.sh"),
+        ("nice", "--adjustment", "5", "./check.sh"),
+        ("nice", "-5", "./check.sh"),
+        ("stdbuf", "--output", "L", "-eL", "./check.sh"),
+        ("env", "-", "A=1", "./check.sh"),
+        ("env", "-iu", "A", "--", "./check.sh"),
+        ("perl", "-MCGI", "check.sh"),
+        ("perl", "-p", "check.sh"),
+        ("perl", "-I", "lib", "-i.bak", "check.sh"),
+        ("ruby", "-rlogger", "-E", "UTF-8", "check.sh"),
+        ("ruby", "--encoding", "UTF-8", "check.sh"),
+        ("node", "--require", "x", "check.sh"),
+        ("python3", "-Wc", "-X", "dev", "check.sh"),
+        ("bash", "-eo", "pipefail", "+x", "check.sh"),
+    ],
+)
+def test_the_script_behind_options_is_found(checkout: TestRepository, words: tuple[str, ...]) -> None:
+    assert run_words(checkout, *words) == ["check.sh"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("perl", "-lane", "print", "check.sh"),
+        ("perl", "-MCGI", "-E", "check.sh"),
+        ("ruby", "-ne", "check.sh"),
+        ("node", "-pe", "check.sh"),
+        ("node", "--eval=1", "check.sh"),
+        ("python3", "-c1", "check.sh"),
+        ("sh", "-ec", "./check.sh"),
+        ("sh", "-", "check.sh"),
+    ],
+)
+def test_code_is_no_script(checkout: TestRepository, words: tuple[str, ...]) -> None:
+    assert run_words(checkout, *words) == []
+
+
+def test_a_module_or_code_is_not_named_by_its_path(checkout: TestRepository) -> None:
+    """Though a file has that name. A path alone is the same to a shell by its full name."""
+    (checkout.path / "check").write_text("")
+    spaced = checkout.path / "a b"
+    spaced.mkdir()
+    (spaced / "mine.sh").write_text("")
+    for words in (("python3", "-m", "check"), ("perl", "-e", "../beside.sh"), ("sh", "-c", "check")):
+        assert typed(checkout, ".", *words)[0] == words
+    assert typed(checkout, ".", "sh", "-c", "a b/mine.sh")[0] == ("sh", "-c", f"'{spaced}/mine.sh'")
+
+
+def test_env_changes_the_folder_of_what_it_runs(checkout: TestRepository) -> None:
+    root, beside = str(checkout.path), str(checkout.path.parent / "beside.sh")
+    for option in (("-C", "sub"), ("-Csub",), ("--chdir", "sub"), ("--chdir=sub",)):
+        assert run_words(checkout, "env", *option, "sh", "own.sh") == ["sub/own.sh"]
+    assert run_words(checkout, "env", "-C", "sub", "env", "-C", "..", "./check.sh") == ["check.sh"]
+    assert typed(checkout, ".", "env", "-C", "sub", "./mine.sh", "../../beside.sh")[0] == (
+        *("env", "-C", "sub", f"{root}/sub/mine.sh", beside),
+    )
+    assert typed(checkout, ".", "env", "-C", "sub", f"{root}/check.sh")[0][-1] == "../check.sh"
+
+
+def test_a_test_of_a_file_is_named_with_its_file(checkout: TestRepository, tmp_path: Path) -> None:
+    test = tmp_path / "test_x.py"
+    test.write_text("")
+    checkout.commit("test", {"test_y.py": ""})
+    for runner in (("pytest",), ("python3", "-m", "pytest"), ("python3", "-mpytest")):
+        command = Predicate(words=(*runner, f"{test}::test_a[1]"), folder=PurePosixPath())
+        command.check_runnable()
+        words = (*runner, "-q", "../test_x.py::test_a[a::b]", f"{checkout.path}/test_y.py::test_b")
+        assert typed(checkout, ".", *words)[0][-2:] == (f"{test}::test_a[a::b]", "./test_y.py::test_b")
+        assert run_words(checkout, *words) == ["test_y.py"]
+
+
+def test_a_folder_that_cannot_be_listed_has_no_nearest_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(folder)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    command = Predicate(words=("nosuchprogram",), folder=PurePosixPath())
+    with pytest.raises(UsageError, match="expected a program in one of the folders of PATH, found none"):
+        command.check_runnable(search_path=str(tmp_path))
+    with pytest.raises(UsageError, match="expected a file to run, found none"):
+        Predicate(words=(f"{tmp_path}/check.sh",), folder=PurePosixPath()).check_runnable()
 
 
 def test_other_words_stay_as_they_were_typed(checkout: TestRepository) -> None:

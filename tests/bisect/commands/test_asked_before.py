@@ -144,6 +144,26 @@ def test_another_question_runs_all_anew(asked: Asked, change: str, monkeypatch: 
     assert made == len(runs_of(report)) >= first
 
 
+def test_no_run_under_another_value_of_a_variable_counts(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is known to read them, or they are named like secrets."""
+    asked.ask("--name", "first")
+    for name, value in (
+        ("PYTEST_ADDOPTS", "-k small"),
+        ("NUM_TOKENS", "8"),
+        ("PATH", f"{os.environ['PATH']}:/none"),
+    ):
+        with monkeypatch.context() as shell:
+            shell.setenv(name, value)
+            made, report = asked.ask()
+        assert made == len(runs_of(report)) > 0, name
+        (note,) = [line for line in asked.said.splitlines() if "asked the same" in line]
+        assert "do not count here: " in note
+        assert name in note
+    assert asked.ask()[0] == 0
+
+
 @pytest.mark.long
 def test_where_ends_did_not_differ_all_is_run_anew(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """Something is mended since, or nobody would ask again."""

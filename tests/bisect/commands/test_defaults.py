@@ -24,7 +24,7 @@ jobs = 4
 budget = "2h"
 timeout = 20
 confidence = 0.9
-store = "sqlite:///there"
+store = "sqlite:///there?timeout=5"
 backend = "dask"
 build-store = "s3://team/builds"
 [repository]
@@ -51,7 +51,7 @@ def test_what_the_checkout_says_need_not_be_typed(checkout: Path) -> None:
     assert (options.stack, options.platform, options.device) == ("pypto", "a2a3sim", 3)
     assert options.repository == (f"pypto-lib={checkout}/../lib",)
     assert (options.jobs, options.budget, options.timeout, options.confidence) == (4, 7200, 20, 0.9)
-    assert (options.store, options.backend) == ("sqlite:///there", "dask")
+    assert (options.store, options.backend) == (f"sqlite:///{checkout}/there?timeout=5", "dask")
     assert options.build_store == "s3://team/builds"
     assert doctor.make_context("doctor", []).params["stack"] == "pypto"
     of_reduce = reduce.make_context("reduce", ["build"]).params
@@ -62,7 +62,7 @@ def test_a_bisection_that_is_named_says_itself_what_it_ran_with(checkout: Path) 
     write_trusted(checkout / "precision-bisect.toml", SAID)
     given = reduce.make_context("reduce", ["--bisection", "x"]).params
     assert (given["stack"], given["repository"], given["platform"], given["jobs"]) == (None, (), None, 4)
-    assert ReduceOptions(**given).bisection_conflicts == ()
+    assert ReduceOptions(**given).options_set_by_bisection == ()
 
 
 def test_what_is_typed_wins(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +83,47 @@ def test_another_stack_has_its_own_repositories_and_platforms(checkout: Path, wo
     assert (same.platform, len(same.repository)) == ("a2a3sim", 1)
 
 
+def test_a_time_is_written_as_it_is_typed(checkout: Path) -> None:
+    write_trusted(checkout / "precision-bisect.toml", 'timeout = "5m"\nbudget = 90\n')
+    options = bisect_options("--bad", "b")
+    assert (options.timeout, options.budget) == (300.0, 90.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("stack", "~/own.toml", "{home}/own.toml"),
+        ("stack", "sub/own.toml", "{checkout}/sub/own.toml"),
+        ("store", "sqlite:////full", "sqlite:////full"),
+        ("store", "sqlite:///:memory:", "sqlite:///:memory:"),
+        ("store", "postgresql://host/name", "postgresql://host/name"),
+        ("build-store", "builds", "{checkout}/builds"),
+        ("build-store", "~/builds", "{home}/builds"),
+        ("build-store", "https://host/builds", "https://host/builds"),
+    ],
+)
+def test_paths_count_from_the_folder_of_the_settings(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, text: str, value: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_trusted(checkout / "precision-bisect.toml", f'{key} = "{text}"\n')
+    for folder in (tmp_path, checkout / "sub"):
+        write_trusted(folder / "own.toml", "")
+    expected = value.format(home=tmp_path, checkout=checkout)
+    assert getattr(bisect_options("--bad", "b"), key.replace("-", "_")) == expected
+
+
+@pytest.mark.parametrize("typed", ["./own.toml", "../deep/own.toml", "{deep}/own.toml"])
+def test_the_same_stack_file_may_be_typed_in_another_way(checkout: Path, typed: str) -> None:
+    write_trusted(
+        checkout / "precision-bisect.toml", 'stack = "sub/deep/own.toml"\nrepository.pypto-lib = "../lib"\n'
+    )
+    (checkout / "sub" / "deep" / "own.toml").touch()
+    options = bisect_options("--bad", "b", "--stack", typed.format(deep=Path.cwd()))
+    assert options.repository == (f"pypto-lib={checkout}/../lib",)
+    assert bisect_options("--bad", "b", "--stack", "other.toml").repository == ()
+
+
 def test_a_table_of_pyproject(checkout: Path) -> None:
     """The nearest file counts; the file of our own is looked at first."""
     write_trusted(checkout / "pyproject.toml", '[tool.precision-bisect]\nstack = "stacks/own.toml"\n')
@@ -90,7 +131,6 @@ def test_a_table_of_pyproject(checkout: Path) -> None:
     write_trusted(checkout / "stacks" / "own.toml", "")
     assert bisect_options("--bad", "b").stack == str(checkout / "stacks" / "own.toml")
     write_trusted(checkout / "sub" / "pyproject.toml", '[project]\nname = "precision-bisect-user"\n')
-    assert read_defaults(Path.cwd())[1] == checkout
     write_trusted(checkout / "sub" / "precision-bisect.toml", "jobs = 7\n")
     assert (bisect_options("--bad", "b").stack, bisect_options("--bad", "b").jobs) == (None, 7)
 

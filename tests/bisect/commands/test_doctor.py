@@ -7,10 +7,11 @@ from types import MappingProxyType
 import pytest
 from click.testing import CliRunner, Result
 
-from precision_bisect.bisect.ask.ends import Question
 from precision_bisect.bisect.ask.prepare import prepare
+from precision_bisect.bisect.ask.question import Question
 from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.commands import examine
+from precision_bisect.bisect.options import DoctorOptions
 from precision_bisect.runner.workspace.environment import examine_machine
 from precision_bisect.runner.workspace.slot import MissingCommitError
 from tests.conftest import TestRepository
@@ -32,15 +33,21 @@ def test_the_exit_code(small: SmallStack, capsys: pytest.CaptureFixture[str], tm
         [platforms.sim]
     """
     file.write_text(text)
-    assert examine(str(file), repositories=()) == 0
-    assert examine(str(file), repositories=("tool=/nowhere",)) == 1
+
+    def options(*repositories: str) -> DoctorOptions:
+        return DoctorOptions(
+            stack=str(file), repository=repositories, case=None, at=(), quiet=False, as_json=False
+        )
+
+    assert examine(options()) == 0
+    assert examine(options("tool=/nowhere")) == 1
     shown = capsys.readouterr().out
     assert "missing  repository tool  /nowhere  " in shown
     assert all(line == line.rstrip() for line in shown.splitlines())
     empty = TestRepository(tmp_path / "empty").path
-    assert examine(str(file), repositories=(f"tool={empty}",)) == 1
+    assert examine(options(f"tool={empty}")) == 1
     assert f"missing  repository tool  {empty}  it has no commit yet\n" in capsys.readouterr().out
-    assert examine(str(file), repositories=("nonsense",)) == 2
+    assert examine(options("nonsense")) == 2
     assert "NAME=PATH" in capsys.readouterr().err
 
 

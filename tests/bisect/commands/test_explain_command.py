@@ -1,6 +1,7 @@
 """What `explain` prints, and its exit codes, on small dumps with planted faults."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def explain(*words: object) -> Result:
     lines = done.output.splitlines()
     if "--json" not in words:
         assert len(lines) <= 24
-        assert done.exit_code == 1 or max(map(len, lines)) <= 80
+        assert done.exit_code == 1 or "--check" in words or max(map(len, lines)) <= 80
     return done
 
 
@@ -78,7 +79,21 @@ def test_a_wrong_pass_and_the_statement_that_differs(tmp_path: Path) -> None:
     assert "right after 01 Pass1, wrong after 02 Pass2" in done.output
     assert "> m = pl.tile.muls(e, 2.0)" in done.output
     assert "> m = pl.tile.muls(e, 2.5)" in done.output
+    assert "proof    undoing 10: m = pl.tile.muls(e, 2.5) makes the result right" in done.output
     assert "answer   pass 02 Pass2 changes what the program computes, first that of m" in done.output
+
+
+def test_an_innocent_statement_before_the_cause_is_refuted(tmp_path: Path) -> None:
+    rounded = text("2.5").replace("pl.tile.exp(t)", "pl.tile.adds(t, 1.0)")
+    before = text().replace("pl.tile.exp(t)", "pl.tile.adds(t, 1.00003)")
+    folder = build(tmp_path / "b", before, rounded, expected={"y": 3 * X + 2})
+    done = explain(folder, "--atol", "1e-3")
+    assert "first that of m" in " ".join(done.output.split())
+    assert "refuted  undoing 9: e = pl.tile.adds(t, 1.0) leaves it wrong" in done.output
+    proof = json.loads(explain(folder, "--atol", "1e-3", "--json").output)["proof"]
+    assert [change["after"][0]["line"] for change in proof["cause"]] == [10]
+    assert [change["after"][0]["line"] for change in proof["refuted"]] == [9]
+    assert (proof["changes"], proof["problem"]) == (2, "")
 
 
 def test_a_tile_over_another(tmp_path: Path) -> None:
@@ -130,6 +145,44 @@ def test_passes_that_cannot_be_told_apart_are_all_named(tmp_path: Path) -> None:
     assert "or one of 01 Pass1" in " ".join(done.output.split())
 
 
+def test_data_of_another_shape_are_refused(tmp_path: Path) -> None:
+    short = build(tmp_path / "b", text(), text("2.5"), expected={"y": torch.ones(1, 8)})
+    done = explain(short)
+    assert done.exit_code == 1
+    assert "expected output y: expected shape [8, 8], found [1, 8]" in done.output
+    assert explain(short, "--check").exit_code == 125
+
+
+def test_a_pass_that_the_next_one_mends_is_said_to_be_mended(tmp_path: Path) -> None:
+    words = " ".join(explain(build(tmp_path / "b", text(), text("2.5"), text())).output.split())
+    assert "answer pass 01 Pass1 changes" in words
+    assert "it is right again after 02 Pass2" in words
+
+
+def test_a_pass_without_a_dump_may_be_at_fault_too(tmp_path: Path) -> None:
+    folder = build(tmp_path / "b", text(), "?", text("2.5"), text("2.5"))
+    (dump,) = (folder / "passes_dump").glob("01_*")
+    dump.unlink()
+    done = explain(folder)
+    assert "ladder   +?xx" in done.output
+    assert "or one of 01 (no dump), whose dumps are missing or could not be executed" in " ".join(
+        done.output.split()
+    )
+    dump.mkdir()
+    refused = explain(folder)
+    assert refused.exit_code == 1
+    assert f"{dump.name}:1: expected a file, found a folder or a pipe" in refused.output
+
+
+def test_the_pass_of_the_last_bad_stretch_is_named_and_the_earlier_one_told(tmp_path: Path) -> None:
+    folder = build(tmp_path / "b", text(), text("2.5"), text(), text("3.0"), text("3.0", places=APART))
+    done = explain(folder)
+    assert "ladder   +x+xx" in done.output
+    words = " ".join(done.output.split())
+    assert "answer pass 03 Pass3 changes" in words
+    assert "it was wrong after 01 Pass1 too, and right again after 02 Pass2" in words
+
+
 def test_a_check_that_cannot_fail_or_that_an_unwritten_output_passes(tmp_path: Path) -> None:
     empty = build(tmp_path / "b", text(), expected={"y": torch.zeros(0, 8)})
     done = explain(empty)
@@ -140,6 +193,63 @@ def test_a_check_that_cannot_fail_or_that_an_unwritten_output_passes(tmp_path: P
     lost = {"y": EXPECTED["y"].clone().fill_(torch.nan)}
     answered = explain(build(tmp_path / "d", text(), expected=lost)).output
     assert "not finite: y" in " ".join(answered.split())
+
+
+def test_as_a_check_script_it_exits_as_one(tmp_path: Path) -> None:
+    right = build(tmp_path / "right", text(), text(places=APART))
+    wrong = build(tmp_path / "wrong", text(), text("2.5"))
+    started = build(tmp_path / "started", text("2.5"))
+    unknown = build(tmp_path / "unknown", text(), "?")
+    blind = build(tmp_path / "blind", text(), expected={"y": torch.zeros(0, 8)})
+    codes = [explain(each, "--check").exit_code for each in (right, wrong, started, unknown, blind)]
+    assert codes == [0, 1, 1, 125, 125]
+    gone = CliRunner().invoke(main, ["explain", str(tmp_path / "gone"), "--check"])
+    assert gone.exit_code == 125
+    assert gone.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "answer"),
+    [
+        (text(), text("2.5"), "pass Fold changes what the program computes, first that of m"),
+        (
+            text(places=APART),
+            text(places=(0, 0, 256)),
+            "pass Fold puts e over t, which is still read",
+        ),
+        (
+            text(),
+            text().replace(f"e: {tile(8, 8)}", f"e: {tile(8, 4)}"),
+            "pass Fold makes a program that cannot run: expected e in the shape [8, 4], found [8, 8]",
+        ),
+    ],
+)
+def test_one_failure_reads_alike_where_a_commit_has_other_passes(
+    tmp_path: Path, right: str, wrong: str, answer: str
+) -> None:
+    """A search takes two texts for two failures. Passes come and go, and with them lines and numbers of variables."""
+
+    def numbered(content: str) -> str:
+        return "\n" + re.sub(r"\b([tems])\b(?=[:,)])", r"\1__ssa_v3", content)
+
+    few = build(tmp_path / "few" / "b", right, wrong)
+    (few / "passes_dump" / "01_after_Pass1.py").rename(few / "passes_dump" / "01_after_Fold.py")
+    many = build(tmp_path / "many" / "other", *[numbered(each) for each in (right, right, wrong, wrong)])
+    (many / "passes_dump" / "02_after_Pass2.py").rename(many / "passes_dump" / "02_after_Fold.py")
+    here, there = (explain(each, "--check").output for each in (few, many))
+    assert here.startswith(answer)
+    assert here == there
+    assert len(here.splitlines()) == 1
+    assert "pass 02 Fold" in json.loads(explain(many, "--check", "--json").output)["message"]
+
+
+def test_what_the_inputs_and_roundings_can_do_is_said(tmp_path: Path) -> None:
+    folder = build(tmp_path / "b", text(), text("2.000001"))
+    answered = " ".join(explain(folder, "--rtol", "1e-7", "--atol", 0).output.split())
+    assert "more if each input is moved by its last bit, and by rounding alone by at most" in answered
+    check = json.loads(explain(folder, "--json").output)["check"]
+    assert 0 < check["input_error"] < 1
+    assert 0 < check["rounding_bound"] < 1
 
 
 def test_the_tolerance_is_that_of_the_options(tmp_path: Path) -> None:

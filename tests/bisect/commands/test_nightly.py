@@ -51,7 +51,7 @@ def test_without_a_night_there_is_nothing_to_keep_findings_for(
     options: NightlyOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_keep(options) == 1
-    assert "try: expected a night to keep findings for, found none" in capsys.readouterr().err
+    assert "try: expected a night whose findings to keep, found none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("beside", [{"submit": True}, {"as_json": True}, {"budget": 60.0}])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect.bisect.cli import main
-from precision_bisect.bisect.report.write import check_room, open_report_folder, report_folder
+from precision_bisect.bisect.report.report_files import check_room, open_report_folder, report_folder
 from precision_bisect.reduce.reduce_cli import main as reduce
 from precision_bisect.runner.cli_options import GroupedCommand, OptionGroup, option_group
 from precision_bisect.runner.compare.diff_cli import main as diff_tensors
@@ -183,6 +184,18 @@ def test_json_and_nothing_else_on_standard_output(repository: TestRepository, ho
     assert (plan["commits"], plan["case"]) == (2, "sh -c 'grep -q fine state'")
 
 
+def test_an_output_that_cannot_hold_a_letter_gets_it_escaped(repository: TestRepository, home: Home) -> None:
+    subject = "größer 😀"
+    repository.commit(subject, {"state": "worse"})
+    program = Path(sys.executable).with_name("bisect-precision")
+    words = ("--good", "main~2", "--bad", "main", "--json", "--", "sh", "-c", "! grep -q worse state")
+    shell = environment(home, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    done = subprocess.run([program, *words], env=shell, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+    assert json.loads(done.stdout)["culprits"][0]["subject"] == subject
+
+
 @pytest.mark.long
 def test_ends_that_do_not_differ_are_json_too(repository: TestRepository, home: Home) -> None:
     done = bisect("--json", home=home, command=("true",))
@@ -193,10 +206,13 @@ def test_ends_that_do_not_differ_are_json_too(repository: TestRepository, home: 
 def test_quiet_prints_the_answer_in_one_line(repository: TestRepository, home: Home) -> None:
     done = bisect("-q", "-o", "out", home=home)
     assert (done.returncode, done.stderr) == (0, "")
-    found, place = done.stdout.rstrip("\n").split(" (")
-    assert found == f"culprit found: repository {repository.git('rev-parse', 'main')} commit 2"
-    assert place.endswith(f"; see {repository.path / 'out' / 'report.md'}")
-    assert " %); but its failure prints nothing" in place
+    found, place = done.stdout.rstrip("\n").split(" (", 1)
+    culprit = f"repository {repository.git('rev-parse', 'main')} commit 2"
+    assert found == f"culprit found, with a caveat: {culprit}"
+    report = re.escape(str(repository.path / "out" / "report.md"))
+    assert re.search(rf" %\); \d+ runs of \d+ commits in \d+ s; see {report}$", place)
+    assert "| but | its failure prints nothing" in (repository.path / "out" / "report.md").read_text()
+    assert "culprit found, with a caveat: repository" in run("history", home=home).stdout
 
 
 def test_an_empty_history_is_an_empty_list(home: Home) -> None:
@@ -209,8 +225,9 @@ def test_a_home_that_is_no_folder_has_no_history(home: Home, tmp_path: Path, wor
     (tmp_path / "file").touch()
     inside = tmp_path / "file"
     done = run(*words, home=Home(cache=inside / "cache", state=inside / "state"))
-    assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
+    printed = json.loads(done.stdout)["error"]["message"] if "--json" in words else done.stdout
+    assert (done.returncode, printed) == (1, line.removeprefix("error: ") if "--json" in words else "")
     assert line.startswith("error: expected a place for a store at ")
     assert f"found {inside}, which is not a folder; " in line
 
@@ -307,11 +324,11 @@ def test_where_nothing_can_be_written_is_said_before_the_first_run(
 
 
 def test_a_full_disk_is_said_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precision_bisect.bisect.report.write.MIN_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr("precision_bisect.bisect.report.report_files.MIN_FREE_BYTES", 1 << 60)
     with pytest.raises(UserError, match=r"MiB of room, found .* name another folder with -o"):
         open_report_folder(tmp_path / "new" / "folder")
     with pytest.raises(UserError, match=rf"{tmp_path}: expected .* free some, or else"):
-        check_room(tmp_path / "none" / "yet", mend="else")
+        check_room(tmp_path / "none" / "yet", remedy="else")
 
 
 def test_a_folder_in_which_no_file_can_be_made_is_told_by_a_plan_too(
@@ -334,7 +351,7 @@ def no_room_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         found = usage(path)
         return found._replace(free=0) if path.is_relative_to(folder) else found
 
-    monkeypatch.setattr("precision_bisect.bisect.report.write.shutil.disk_usage", told)
+    monkeypatch.setattr("precision_bisect.bisect.report.report_files.shutil.disk_usage", told)
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
@@ -424,7 +441,7 @@ def test_the_culprit_is_printed_where_the_store_is_removed(
 def test_the_history_says_why_a_bisection_has_not_ended(repository: TestRepository, home: Home) -> None:
     done = bisect("--name", "stopped", "--crash", "stop", home=home, command=("sh", "-c", "exit 200"))
     (error,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
-    (listed,) = run("history", home=home).stdout.splitlines()[::2]
+    (listed,) = run("history", home=home).stdout.splitlines()[1::2]
     assert listed == f"stopped  not finished: {error.removeprefix('error: ')}"
     assert (
         f"{error.removeprefix('error: ')}; 0 runs so far; go on with "
@@ -517,7 +534,7 @@ def test_an_empty_variable_is_told_as_an_option_without_a_value(
         )
         assert (done.returncode, done.stderr) == (
             2,
-            f"Error: --good is empty: expected REV|DATE behind it, found {found}\n",
+            f"error: --good is empty: expected REV|DATE behind it, found {found}\n",
         )
 
 
@@ -541,3 +558,48 @@ def test_nothing_is_written_outside_of_the_home(
     subprocess.run([sys.executable, "-c", loop], env=environment(home, **variables), check=True)
     assert list(user.rglob("*")) == []
     assert list(cache.glob("cache/kernels-*"))
+
+
+def test_a_link_in_place_of_the_reports_folder_is_refused(
+    repository: TestRepository, home: Home, tmp_path: Path
+) -> None:
+    """A commit can hold one, so that a checkout leads reports to any place."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (repository.path / "bisect-precision-reports").symlink_to(elsewhere)
+    refused = bisect(home=home)
+    assert refused.returncode == 2
+    assert "expected a folder for reports, found a link to" in refused.stderr
+    assert not list(elsewhere.iterdir())
+    assert bisect("--output", str(tmp_path / "report"), home=home).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["report.md", "bisect.log"])
+def test_files_of_others_are_not_replaced_by_a_report(
+    repository: TestRepository, home: Home, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / name).write_text("precious")
+    refused = bisect("-o", str(folder), home=home)
+    assert refused.returncode == 1
+    assert f"found {name} without report.json" in refused.stderr
+    assert (folder / name).read_text() == "precious"
+    (folder / name).unlink()
+    assert bisect("-o", str(folder), home=home).returncode == 0
+    assert bisect("-o", str(folder), home=home).returncode == 0
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_parent_that_changes_nothing_is_a_caveat(
+    repository: TestRepository, home: Home, *, empty: bool
+) -> None:
+    """The command may ask git at which commit it is, and was run at the first commit of that content alone."""
+    for number in range(6):
+        changes = {} if empty and number == 2 else {"n": f"later {number}"}
+        repository.commit(f"later {number}", changes)
+    check = ("sh", "-c", "[ $(git rev-list --count HEAD) -lt 7 ] || { echo too new; exit 1; }")
+    found = run("-q", "-o", "out", "--good", "main~6", "--bad", "main", "--", *check, home=home)
+    assert found.returncode == 0, found.stderr
+    report = (repository.path / "out" / "report.md").read_text()
+    assert ("changes no file that counts and was not run" in report) == empty

@@ -49,7 +49,7 @@ def test_what_takes_long_is_told_step_by_step(capsys: pytest.CaptureFixture[str]
     start = SlowStart(quiet=False)
     start.step("reading")
     assert capsys.readouterr().err == ""
-    start.tell()
+    start.show_steps()
     start.step("counting")
     assert capsys.readouterr().err == "reading ...\ncounting ...\n"
     start.end()
@@ -59,7 +59,7 @@ def test_what_takes_long_is_told_step_by_step(capsys: pytest.CaptureFixture[str]
 
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     start = SlowStart(quiet=True)
-    start.tell()
+    start.show_steps()
     start.step("reading")
     assert capsys.readouterr().err == ""
 
@@ -85,8 +85,8 @@ def test_a_budget_that_ends_before_the_first_run_stops_what_was_begun(hold: Hold
     done = run_program(*WORDS, "--budget", "1s")
     assert done.returncode == 6
     assert done.stderr == (
-        "the budget was spent while the question was checked, before the first run: nothing was run or kept; ask again "
-        "with a larger --budget\n"
+        "error: the budget was spent while the question was checked, before the first run: nothing was run or kept; "
+        "ask again with a larger --budget\n"
     )
     running = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
     assert [words for words in running if any(str(hold.hold) in word for word in words)] == []
@@ -98,5 +98,5 @@ def test_a_budget_counts_from_the_beginning_of_the_command() -> None:
         return BisectOptions(**main.make_context("bisect-precision", [*WORDS, *words]).params)
 
     limited = options("--budget", "90s")
-    assert limited.deadline == limited.begun + 90
+    assert limited.deadline == limited.start_time + 90
     assert options().deadline is None

@@ -53,7 +53,7 @@ def trusting(refused: "subprocess.CompletedProcess[str]") -> "subprocess.Complet
     """What a refusal says is to be typed."""
     assert refused.returncode == 2, refused.stdout
     return subprocess.run(
-        refused.stderr.partition("; read it, then run: ")[2],
+        refused.stderr.partition("Read it, then run: ")[2],
         shell=True,
         capture_output=True,
         text=True,
@@ -148,7 +148,7 @@ def test_a_stack_file_that_settings_name_is_trusted_by_itself(pwned: Path) -> No
     Path("precision-bisect.toml").write_text('stack = "own.toml"\n')
     trusting(run("doctor"))
     refused = run("doctor")
-    assert "own.toml: expected a file that was trusted" in refused.stderr
+    assert "own.toml is used automatically and is not trusted yet" in refused.stderr
     assert run("doctor", "--stack", "own.toml").returncode == 1, "a typed one is"
     pwned.unlink()
     assert run("history").returncode == 0, "which takes no stack"

@@ -41,7 +41,7 @@ def result(
             verdict=verdict, signature=signature, evidence=(), metrics=metrics or {}
         ),
         judgement=judgement,
-        ending=Ending(exit_code=1, signal=None, timed_out=False, cancelled=False),
+        ending=Ending(exit_code=1),
         command=(),
         missing_options=(),
         toolchain=None if source is BuildSource.NONE else toolchain,

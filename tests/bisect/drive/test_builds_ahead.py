@@ -9,9 +9,14 @@ from typing import Any
 
 import pytest
 
-from precision_bisect.bisect.ask.ends import Plan
+from precision_bisect.bisect.ask.question import Plan
 from precision_bisect.bisect.drive.loop import BudgetSpentError, Loop
-from precision_bisect.bisect.drive.session import DriveOptions, StoredBisection, _SoleTask, open_ahead_builder
+from precision_bisect.bisect.drive.session import (
+    DriveOptions,
+    StoredBisection,
+    _SoleTask,
+    open_background_builder,
+)
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe.pool import Activity, Event
@@ -79,7 +84,7 @@ def search(ahead: Ahead | None, *, jobs: int = 1, culprit: int = 37, watch: bool
 
         ahead.on_begin = check
     task = SimulatedTask(simulated=simulated)
-    Loop(machine, ahead=ahead).run([task])
+    Loop(machine, background_builder=ahead).run([task])
     return task
 
 
@@ -125,7 +130,7 @@ KEEPS = {"tools": {"cache": {"command": ["sh", "-c", "echo 1"], "keeps_objects":
 def ahead_on(small: SmallStack, **options: Any) -> AbstractContextManager[object]:
     head = small.tool.git("rev-parse", "HEAD")
     request = small_request(small, small.workspace(), head, head)
-    return open_ahead_builder(request, small.home, DriveOptions(**options))
+    return open_background_builder(request, small.home, DriveOptions(**options))
 
 
 def test_builds_are_begun_ahead_where_what_is_compiled_is_kept_and_the_case_may_be_disturbed(

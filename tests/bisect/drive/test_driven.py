@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from precision_bisect.bisect.ask.question import BisectRequest
 from precision_bisect.bisect.drive.driven import DrivenBisection
+from precision_bisect.bisect.drive.loop import ProbeInFlight
 from precision_bisect.bisect.drive.progress import Progress, StartedProbe
 from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.engine.bisection import Bisection
@@ -53,8 +54,8 @@ class ToldProgress(Progress):
         self.told.append(f"{probe.ordinal} starts")
 
     @override
-    def show_activity(self, ordinal: int, where: str, text: str) -> None:
-        self.told.append(f"{ordinal} {text} in {where}")
+    def show_activity(self, ordinal: int, place: str, text: str) -> None:
+        self.told.append(f"{ordinal} {text} in {place}")
 
     @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
@@ -92,14 +93,14 @@ class Driven:
         self.held = ExitStack()
 
     def opened(self) -> DrivenBisection:
-        return DrivenBisection(
+        return DrivenBisection.open(
             request=self.request,
             journal=self.journal,
             workspace=self.workspace,
             home=self.home,
             directory=self.small.folder / "bisection",
             progress=self.progress,
-            held=self.held,
+            resources=self.held,
         )
 
 
@@ -107,6 +108,15 @@ def needs(driven: DrivenBisection) -> Needs:
     settled = driven.settle(Context())
     assert not isinstance(settled, Conclusion)
     return settled
+
+
+def start(driven: DrivenBisection) -> ProbeInFlight:
+    """Start the one probe that is needed, and show it."""
+    decided, round_needs = driven.bisection, needs(driven)
+    (wanted,) = round_needs.start
+    probe = driven.record_start(wanted)
+    driven.show_round(decided, round_needs, [probe])
+    return probe
 
 
 def test_the_range_is_stored_and_the_good_end_is_what_is_needed_first(small: SmallStack, home: Home) -> None:
@@ -122,15 +132,13 @@ def test_a_probe_is_stored_when_it_starts_when_it_is_cancelled_and_when_it_is_fi
 ) -> None:
     driven = Driven(small, home)
     bisection = driven.opened()
-    (wanted,) = needs(bisection).start
-    probe = bisection.record_start(wanted)
+    probe = start(bisection)
     assert probe.request.revisions["tool"] == driven.good
     assert probe.request.directory == small.folder / "bisection" / "probes" / "0001"
     assert needs(bisection).start == ()
     bisection.cancel(probe)
     assert driven.journal.probes.finished_probes() == []
-    (wanted,) = needs(bisection).start
-    probe = bisection.record_start(wanted)
+    probe = start(bisection)
     assert probe.running.number == 1, "a cancelled run starts again in its own row"
     result = small.prober().probe(probe.request)
     bisection.finish(probe, result)
@@ -146,7 +154,11 @@ def test_a_probe_is_stored_when_it_starts_when_it_is_cancelled_and_when_it_is_fi
 
     resumed = driven.opened()
     (ended,) = resumed.bisection.known.log.ended
-    assert (ended.number, ended.content, ended.judgement) == (1, wanted.target.content, Judgement.GOOD)
+    assert (ended.number, ended.content, ended.judgement) == (
+        1,
+        probe.running.wanted.target.content,
+        Judgement.GOOD,
+    )
     assert [probe.target.commit for probe in needs(resumed).start] == [driven.bad]
 
 

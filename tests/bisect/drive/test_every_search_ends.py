@@ -9,7 +9,7 @@ import pytest
 from precision_bisect.bisect.drive.loop import Loop
 from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import Needs
-from precision_bisect.bisect.search.decision import most_runs
+from precision_bisect.bisect.search.decision import max_runs
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.runner.errors import EndsError
 from precision_bisect.store.vocabulary import Judgement
@@ -85,7 +85,7 @@ def ending(seed: int) -> str:
     def note(needs: Needs) -> None:
         search = simulated.bisection.state.search
         if search is not None:
-            bounds.append(most_runs(search.posterior(simulated.bisection.known, Context())))
+            bounds.append(max_runs(search.posterior(simulated.bisection.known, Context())))
 
     simulated = SimulatedBisection(
         loaded=loaded_range([*map(str, range(len(graph)))], graph, _GOOD),

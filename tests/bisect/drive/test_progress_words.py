@@ -5,14 +5,10 @@ from dataclasses import replace
 import pytest
 
 from precision_bisect.bisect.drive.progress import (
-    Estimate,
     StartedProbe,
     describe_commit,
-    describe_estimate,
     describe_reason,
-    describe_remaining,
     describe_result,
-    describe_stage,
     first_words,
     represented_end,
     rerun_reason,
@@ -23,7 +19,6 @@ from precision_bisect.bisect.engine.bisection import Bisection
 from precision_bisect.bisect.engine.runs import (
     BisectionKnowledge,
     BisectionQuestion,
-    SearchProgress,
     WantedProbe,
 )
 from precision_bisect.bisect.history.range import Target
@@ -47,34 +42,18 @@ from tests.bisect.engine.stepping import about, search_of, shown
             result(signature=None, metrics={"a": {"max_diff": 0.5}, "b": {"max_diff": 2.0}}),
             "bad: mismatch, max diff 2, built in 2.0 s, run 0.5 s",
         ),
+        (
+            replace(result(signature="exit code 1"), likeness=0.15),
+            "perhaps another failure: mismatch (exit code 1), built in 2.0 s, run 0.5 s",
+        ),
+        (
+            replace(result(judgement=Judgement.SKIP, signature="exit code 1"), likeness=0.001),
+            "another failure: mismatch (exit code 1), built in 2.0 s, run 0.5 s",
+        ),
     ],
 )
 def test_a_result_says_its_verdict_its_error_and_what_it_took(shown: ProbeResult, text: str) -> None:
     assert describe_result(shown) == text
-
-
-def test_counts_are_told_in_words() -> None:
-    assert describe_stage("tool", commits=1, candidates=1) == "tool: 1 commit in the range"
-    assert describe_stage("tool", commits=9, candidates=4) == (
-        "tool: 9 commits in the range, 4 that can change the result"
-    )
-    assert describe_remaining(SearchProgress(1, 0.2)) == "1 commit left, about 1 step"
-    assert describe_remaining(SearchProgress(4, 2.0)) == "4 commits left, about 2 steps"
-    assert describe_remaining(SearchProgress(9, None)) == "9 commits left"
-    assert (
-        describe_remaining(SearchProgress(9, None, (12, 60))) == "9 commits left, mostly 12 to 60 more runs"
-    )
-    assert describe_remaining(SearchProgress(9, None, (1, 1))) == "9 commits left, mostly 1 more run"
-
-
-def test_what_is_to_come_names_ends_search_confirmation_builds_and_time() -> None:
-    estimate = Estimate(ends=4, search=1, confirm=0, builds=2, seconds=75.0)
-    assert (
-        describe_estimate(estimate)
-        == "about 5 runs to come (4 of the ends, 1 to search), 2 builds: 1 min 15 s"
-    )
-    untimed = Estimate(ends=0, search=0, confirm=1, builds=0, seconds=None)
-    assert describe_estimate(untimed) == "about 1 run to come (1 to confirm)"
 
 
 def test_a_commit_is_told_by_its_day_and_subject_and_nothing_drives_the_terminal() -> None:
@@ -110,12 +89,12 @@ def test_why_a_commit_is_run_again() -> None:
     good, bad, skip = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
     assert why(Phase.SEARCH) is None
     assert why(Phase.ENDPOINT, *[good] * 14) == (
-        "again: 14 runs of this end passed, a failure in fewer than 28% of its runs is possible"
+        "again: 14 runs of this end passed, but a failure in up to 28 % of its runs is still possible"
     )
     assert why(Phase.ENDPOINT, bad) == (
-        "again: 1 run of this end failed, a pass in fewer than 99% of its runs is possible"
+        "again: 1 run of this end failed, but a pass in up to 99 % of its runs is still possible"
     )
-    assert why(Phase.CONFIRM, bad) == "again: to be sure that it fails"
+    assert why(Phase.CONFIRM, bad) == "again: to see whether it always fails"
     assert why(Phase.SEARCH, bad) == "again: it failed in its one run, which may be chance"
     assert why(Phase.SEARCH, *[good] * 10) == (
         "again: it passed in all 10 runs, and may still fail now and then"
@@ -166,7 +145,9 @@ def test_a_merge_base_is_told_of_as_one(seeks: Seeks, does: str) -> None:
     loaded = loaded_range([COMMIT], CommitGraph([[]]), "old")
     asked = replace(loaded.range, old="base", new=COMMIT, seeks=seeks)
     whole = Bisection.start(
-        BisectionQuestion(range=asked, confidence=0.99, repositories=frozenset({"line"}), parted=True)
+        BisectionQuestion(
+            range=asked, confidence=0.99, repositories=frozenset({"line"}), starts_at_merge_base=True
+        )
     )
     bad, good = (
         (Judgement.BAD, Judgement.GOOD) if seeks is Seeks.REGRESSION else (Judgement.GOOD, Judgement.BAD)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from precision_bisect.bisect.drive.progress import RangePicture, describe_ends
+from precision_bisect.bisect.drive.progress import RangePicture
 from precision_bisect.bisect.engine.runs import WantedProbe, find_target
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
@@ -38,9 +38,3 @@ def test_a_long_range_keeps_to_the_width_and_hides_no_failure(width: int) -> Non
     assert len(line) == width
     drawn = line.removeprefix("good ").removesuffix(" bad")
     assert drawn.count("x") == drawn.count("o") == 1
-
-
-def test_ends_are_told_by_how_often_they_were_seen() -> None:
-    known = shown(about(LINE), "good", Judgement.GOOD, phase=Phase.ENDPOINT)
-    known = shown(known, "c7", Judgement.BAD, Judgement.BAD, phase=Phase.ENDPOINT)
-    assert describe_ends(search_of(LINE), known) == "ends: good seen 1, bad seen 2"

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.drive.hand_over import record_builds, smallest_tolerance
+from precision_bisect.bisect.report.report_files import write_report
 from precision_bisect.bisect.report.terminal import print_report
-from precision_bisect.bisect.report.write import write_report
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization import Localization
 from precision_bisect.runner.localization_job import read_compared_builds
@@ -51,13 +51,13 @@ def test_a_report_names_the_command_and_the_builds_are_left_for_it(
     assert culprit.report().reduce == (
         f"reduce --bisection {culprit.name} -o {culprit.folder}/report/reduced"
     )
-    write_report(culprit.sessions, culprit.name, tmp_path / "written_report")
+    write_report(culprit.rows(), tmp_path / "written_report")
     lines = (tmp_path / "written_report" / "report.md").read_text().splitlines()
     assert culprit.report().reduce in lines
     shown = io.StringIO()
     print_report(culprit.report(), tmp_path / "written_report", Console(file=shown, width=40))
     assert culprit.report().reduce in shown.getvalue().splitlines()
-    record_builds(culprit.sessions, culprit.name, home)
+    record_builds(culprit.rows(), home)
     found = read_compared_builds(culprit.name, home)
     assert (found.failing.build, found.failing.commit) == (bad, sha("c5"))
     assert (found.reference.build, found.reference.commit) == (good, sha("c4"))
@@ -91,13 +91,13 @@ def test_what_is_reduced_already_is_told_in_place_of_the_command(
 
 def test_builds_that_were_removed_are_named(culprit: StoredBisection, home: Home, tmp_path: Path) -> None:
     _, good = with_builds(culprit, tmp_path)
-    record_builds(culprit.sessions, culprit.name, home)
+    record_builds(culprit.rows(), home)
     good.rmdir()
     with pytest.raises(UserError, match=f"expected the build directory {good}, found it removed"):
         read_compared_builds(culprit.name, home)
 
 
 def test_nothing_is_left_where_there_is_nothing_to_compare(culprit: StoredBisection, home: Home) -> None:
-    record_builds(culprit.sessions, culprit.name, home)
+    record_builds(culprit.rows(), home)
     with pytest.raises(UserError, match="expected the builds of a culprit and of a commit that passes"):
         read_compared_builds(culprit.name, home)

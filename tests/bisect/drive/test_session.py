@@ -9,16 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
-from precision_bisect.bisect.ask.ends import Plan
-from precision_bisect.bisect.ask.question import BisectRequest
+from precision_bisect.bisect.ask.earlier_runs import earlier_runs
+from precision_bisect.bisect.ask.question import BisectRequest, Plan
+from precision_bisect.bisect.drive import session
 from precision_bisect.bisect.drive.session import StoredBisection, open_sessions
 from precision_bisect.bisect.engine.answer import Conclusion
-from precision_bisect.bisect.pages.views import list_bisections
+from precision_bisect.bisect.listing import list_bisections, session_reader
 from precision_bisect.bisect.report.report_builder import build_report
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.workspace.home import Home
+from precision_bisect.store.bisections import EarlierRunJournal
 from precision_bisect.store.database import sqlite_url
 from precision_bisect.store.durable_files import read_document, write_document
 from precision_bisect.store.vocabulary import BisectionOutcome
@@ -43,6 +46,18 @@ def plan(small: SmallStack) -> Plan:
 
 def concluded(outcome: BisectionOutcome) -> Conclusion:
     return Conclusion(outcome=outcome, message="it is over")
+
+
+def test_a_name_that_another_process_takes_meanwhile_is_not_free(
+    plan: Plan, sessions: sessionmaker[Session], home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take(request: BisectRequest, runs: EarlierRunJournal) -> None:
+        monkeypatch.setattr(session, "earlier_runs", earlier_runs)
+        StoredBisection.begin(plan, sessions=sessions, home=home)
+
+    monkeypatch.setattr(session, "earlier_runs", take)
+    with pytest.raises(UserError, match="--name first: expected a name of its own, found a bisection"):
+        StoredBisection.begin(plan, sessions=sessions, home=home)
 
 
 def test_what_was_begun_is_found_with_its_request(
@@ -96,8 +111,10 @@ def test_one_that_is_not_there_or_has_ended_is_refused(
     with pytest.raises(UserError, match="--resume gone: expected a bisection in the store, found none;"):
         StoredBisection.find("gone", sessions=sessions, home=home)
     StoredBisection.begin(plan, sessions=sessions, home=home).conclude(concluded(BisectionOutcome.CULPRIT))
+    with pytest.raises(UserError, match=r"--resume firts: .* found none: did you mean first\?"):
+        StoredBisection.find("firts", sessions=sessions, home=home)
     with pytest.raises(
-        UserError, match=r"expected an unfinished bisection, found one that ended \(culprit\)"
+        UserError, match=r"expected an unfinished bisection, found one that ended \(culprit found\)"
     ):
         StoredBisection.find("first", sessions=sessions, home=home)
 
@@ -133,11 +150,11 @@ def test_why_it_has_not_ended_is_noted(plan: Plan, sessions: sessionmaker[Sessio
     def told() -> tuple[str, str]:
         """In the list, and in its report."""
         with sessions() as session:
-            (listed,) = list_bisections(session)
+            (listed,) = list_bisections(session_reader(session))
             return listed.ended, build_report(session, plan.name).message
 
     def drive(error: BaseException) -> None:
-        with suppress(KeyboardInterrupt, UserError), begun.record_drive():
+        with suppress(KeyboardInterrupt, UserError, OperationalError), begun.record_drive():
             raise error
 
     assert told()[0] == "not finished"
@@ -149,6 +166,7 @@ def test_why_it_has_not_ended_is_noted(plan: Plan, sessions: sessionmaker[Sessio
     for error, why in (
         (KeyboardInterrupt(), "interrupted 20"),
         (UserError("bad abc: expected\na run"), "bad abc: expected a run"),
+        (OperationalError("SELECT 1", {}, OSError("idle-session\ntimeout")), "idle-session timeout"),
     ):
         drive(error)
         ended, message = told()

@@ -24,7 +24,7 @@ from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.store.vocabulary import Judgement, Seeks
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
 
-MOST_PROBES = 400
+MAX_PROBES = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def planted_task(
     *,
     jobs: int = 1,
     seed: int = 0,
-    most: int = MOST_PROBES,
+    most: int = MAX_PROBES,
     log: ProbeLog | None = None,
     frozen: bool = False,
 ) -> SimulatedTask:

@@ -43,7 +43,7 @@ from precision_bisect.bisect.history.questions import (
     HistoryQuestion,
 )
 from precision_bisect.bisect.history.range import CommitRange, LoadedRange, Node, Range, Target
-from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.graph import NO_WINDOWS, CommitGraph
 from precision_bisect.bisect.search.hypotheses import GOOD_END
 from precision_bisect.bisect.search.rates import Rates
 from precision_bisect.runner.errors import UserError
@@ -86,14 +86,14 @@ def loaded_range(
         contents={name: name for name in names},
         old_content=good,
         new_content=names[graph.bad],
-        collapsed=CommitRange(
+        commit_range=CommitRange(
             nodes=tuple(Node(members=(each,)) for each in commits),
             parents=tuple(tuple(parents) for parents in graph.parents),
             bad=graph.bad,
             good_side=(),
         ),
         graph=graph,
-        windows=(),
+        windows=NO_WINDOWS,
     )
 
 
@@ -271,6 +271,9 @@ class SimulatedBisection:
         self.bisection = self.bisection.apply_event(ProbeStarted(running))
         return ProbeInFlight(running=running, request=cast(ProbeRequest, wanted))
 
+    def show_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
+        return None
+
     def build_request(self, probe: ProbeInFlight, target: Target) -> ProbeRequest:
         return cast(ProbeRequest, replace(probe.running.wanted, target=target))
 
@@ -303,7 +306,7 @@ class SimulatedBisection:
     def cancel(self, probe: ProbeInFlight) -> None:
         self.bisection = self.bisection.apply_event(ProbesCancelled((probe.running.number,)))
 
-    def show_activity(self, probe: ProbeInFlight, where: str, text: str) -> None:
+    def show_activity(self, probe: ProbeInFlight, place: str, text: str) -> None:
         return None
 
 
@@ -319,8 +322,8 @@ class SimulatedTask:
     error: UserError | None = None
     released: bool = False
 
-    def open(self, held: ExitStack) -> SimulatedBisection:
-        held.callback(self._release)
+    def open(self, resources: ExitStack) -> SimulatedBisection:
+        resources.callback(self._release)
         return self.simulated
 
     def _release(self) -> None:
@@ -344,4 +347,4 @@ class SimulatedTask:
 
 def node_name(loaded: LoadedRange, node: int) -> str:
     """The name of a candidate, or of the good end."""
-    return loaded.range.old if node == GOOD_END else loaded.collapsed.nodes[node].commit.sha
+    return loaded.range.old if node == GOOD_END else loaded.commit_range.nodes[node].commit.sha

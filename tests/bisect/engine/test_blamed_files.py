@@ -35,12 +35,12 @@ def searched(
     that other bisections could not build; `applies` says at which commits the change behind the wall can be made, which
     is one of the file `mends`, and leaves it with a mode; those in the wall change the file `others`."""
     loaded = loaded_range([*map(str, range(120))], CommitGraph(line(120)), "good")
-    nodes = [*loaded.collapsed.nodes]
+    nodes = [*loaded.commit_range.nodes]
     for place in (*WALL, WALL.stop):
         path, new_mode = (others, "100644") if place in WALL else (mends, mode)
         change = TreeChange(path, old_mode="100644", old_object="1", new_mode=new_mode, new_object="2")
         nodes[place] = replace(nodes[place], members=(replace(nodes[place].commit, changes=(change,)),))
-    loaded = replace(loaded, collapsed=replace(loaded.collapsed, nodes=nodes))
+    loaded = replace(loaded, commit_range=replace(loaded.commit_range, nodes=nodes))
     asked: list[AskBlamedFile] = []
     tried: list[int] = []
 
@@ -87,7 +87,7 @@ def test_a_wall_that_holds_the_culprit_is_told_and_not_tried_to_its_end(culprit:
     assert [int(suspect.commit) for suspect in task.conclusion.suspects] == [*WALL, 90]
     assert task.conclusion.message == (
         "the culprit is one of 71 commits of line, 20 to 90, whose runs do not tell them apart: 70 of them hold what "
-        "the 3 that were tried do not compile for (src/a.hpp:7: ambiguous), which 90 mends; to test them with its "
+        "the 3 that were tried do not compile for (src/a.hpp:7: ambiguous), which 90 fixes; to test them with its "
         "change, add --cherry-pick 90@19..89"
     )
 
@@ -119,7 +119,7 @@ def test_what_does_not_apply_is_not_advised(applies: tuple[str, ...] | None, men
 
     task, _, _ = searched(50, named=True, applies=at, mends=mends)
     assert task.conclusion is not None
-    assert task.conclusion.message.endswith(f", which 90 mends{advice}")
+    assert task.conclusion.message.endswith(f", which 90 fixes{advice}")
     assert asked == [
         AskApplies(repository="line", change="90", commits=tuple(str(commit) for commit in WALL))
     ]
@@ -133,7 +133,7 @@ def test_what_does_not_apply_is_not_advised(applies: tuple[str, ...] | None, men
 def test_a_file_that_cannot_be_laid_over_is_not_advised(others: str, mode: str) -> None:
     task, _, _ = searched(50, named=True, applies=lambda _: (), others=others, mode=mode)
     assert task.conclusion is not None
-    assert task.conclusion.message.endswith(", which 90 mends, whose change does not apply to 70 of these 70")
+    assert task.conclusion.message.endswith(", which 90 fixes, whose change does not apply to 70 of these 70")
 
 
 @pytest.mark.parametrize("culprit", [5, 91])

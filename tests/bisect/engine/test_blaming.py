@@ -20,7 +20,7 @@ def known(
     of_commit: tuple[str, ...], of_parent: tuple[str, ...], *, patched: bool = True
 ) -> BisectionKnowledge:
     """What is known where a suspect and its parent are tested with these patches."""
-    found = about_stack(broken_line(3, 1), patched=patched)
+    found = about_stack(broken_line(3, 1), has_patches=patched)
     for sha, patches in ((SUSPECT.commit, of_commit), ("1", of_parent)):
         found = found.with_answer(AskPatches(repository=SUSPECT.repository, commit=sha), patches)
     return found

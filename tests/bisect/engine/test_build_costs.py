@@ -25,11 +25,11 @@ def line_of(commits: int) -> LoadedRange:
     loaded = loaded_range(names, CommitGraph([[each - 1] if each else [] for each in range(commits)]), "good")
     nodes = tuple(
         replace(node, members=(replace(node.commit, changes=(TreeChange(name, "1", "1", "1", "2"),)),))
-        for name, node in zip(names, loaded.collapsed.nodes, strict=True)
+        for name, node in zip(names, loaded.commit_range.nodes, strict=True)
     )
     objects = {name: ((1 << EACH) - 1) << EACH * place for place, name in enumerate(names)}
     whole = {"whole": (1 << OBJECTS) - 1}
-    return replace(loaded, collapsed=replace(loaded.collapsed, nodes=nodes), objects=objects | whole)
+    return replace(loaded, commit_range=replace(loaded.commit_range, nodes=nodes), objects=objects | whole)
 
 
 def log_of(builds: Sequence[tuple[str, str, float]]) -> ProbeLog:
@@ -136,7 +136,7 @@ def test_what_was_taken_up_again_is_no_build_but_stands_in_its_slot() -> None:
 
 def test_a_line_never_falls_and_never_begins_below_zero() -> None:
     falling = BuildLine.fit([10.0, 100.0], [300.0, 100.0])
-    assert falling.each == 0
+    assert falling.seconds_per_object == 0
     steep = BuildLine.fit([50.0, 100.0, 100.0, 100.0], [1.0, 100.0, 100.0, 100.0])
-    assert steep.fixed >= 0
-    assert steep.each > 0
+    assert steep.base_seconds >= 0
+    assert steep.seconds_per_object > 0

@@ -35,7 +35,7 @@ def test_a_built_commit_costs_its_run_and_a_new_one_its_build_too() -> None:
         ]
     )
     assert timings == Timings(run=50, full_build=600, rebuild=10)
-    builds = timings.builds(["a", "b", "new", "broken", None], {"a", "b"})
+    builds = timings.builds(np.array([True, True, False, False, False]))
     assert builds.tolist() == [10, 10, 600, 600, 600]
 
 

@@ -116,7 +116,7 @@ def test_each_cell_is_run_once_where_failures_are_certain() -> None:
 
 def test_a_culprit_that_alone_has_a_patch_is_not_told_from_the_patch() -> None:
     planted = broken_line(SIZE, CULPRIT)
-    task = planted_task(planted, question(planted, patched=True))
+    task = planted_task(planted, question(planted, has_patches=True))
     patch = str(SIZE - 1)
     task.simulated.answers = {
         **planted.answers,
@@ -145,7 +145,7 @@ def test_the_culprit_is_run_with_the_old_pin_then_its_parent_with_the_new_one() 
     assert isinstance(advance, Move)
     assert isinstance(advance.state, PinDescent)
     assert (advance.state.pin.old, advance.state.pin.new) == ("lib-0", "lib-1")
-    assert [tested.blame for tested in advance.state.culprit.tested] == ["submodule"]
+    assert [tested.blame for tested in advance.state.culprit.pin_tests] == ["submodule"]
 
 
 def test_once_a_failure_comes_and_goes_one_pass_with_the_old_pin_proves_nothing() -> None:

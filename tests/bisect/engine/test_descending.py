@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from precision_bisect.bisect.ask.question import EarlierRuns, FlakyShare, RunTally, learn_rates
 from precision_bisect.bisect.engine.answer import Conclusion, Enter, IntroducingPinMove, Move, RemovingPinMove
 from precision_bisect.bisect.engine.bisection import RangeOpening
 from precision_bisect.bisect.engine.culprit import PinDescent
 from precision_bisect.bisect.engine.runs import Needs, Notice
 from precision_bisect.bisect.history.questions import MovedPin
 from precision_bisect.bisect.search.hypotheses import GOOD_END
-from precision_bisect.bisect.search.rates import Rates
+from precision_bisect.bisect.search.rates import EarlierRuns, FlakyShare, Rates, RunTally, learn_rates
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, bisect, drive, planted_task, question
 from tests.bisect.engine.stepping import B, G, S, about_stack, answers_of, confirmed, shown, started, step
@@ -154,7 +153,7 @@ def descending(planted: PlantedStack, old: str, new: str) -> PinDescent:
     return PinDescent(
         culprit=confirmed(planted.load(planted.range()), MOVES - 1),
         pin=MovedPin(path="lib", held_name="lib", old=old, new=new),
-        otherwise=OTHERWISE,
+        fallback=OTHERWISE,
     )
 
 

@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -97,11 +98,10 @@ def test_ends_that_show_the_opposite_once_each_are_no_swapped_ones() -> None:
 def test_a_good_end_that_always_fails_is_refused(jobs: int) -> None:
     task = bisect(stack(lambda line: BAD), jobs=jobs)
     assert isinstance(task.error, EndsError)
-    assert (
-        "found 3 failures in a row, of which one would have been otherwise if it passes in 78% of its"
-        in str(task.error)
+    assert "found 3 failures in a row; name another commit, or if it passes in fewer than 78 % of its" in str(
+        task.error
     )
-    assert "have each run repeat the" in str(task.error)
+    assert "let one command behind -- repeat the case" in str(task.error)
     assert len(task.simulated.started) <= 4 + jobs
 
 
@@ -167,8 +167,7 @@ def test_a_bad_end_that_never_fails_is_given_up_with_the_rate_that_is_left(jobs:
     assert isinstance(task.error, EndsError)
     assert "bad 8: expected a commit where the case fails" in str(task.error)
     assert re.search(
-        r"fails in 1\d% of its runs or more \(99 %\); if it fails more seldom, have each run",
-        str(task.error),
+        r"if it fails in fewer than 1\d % of its runs, let one command behind -- repeat", str(task.error)
     )
     assert 20 <= len(task.simulated.started) <= 36
 
@@ -278,6 +277,19 @@ def test_an_end_that_is_lost_for_good_is_refused(verdicts: list[Verdict], found:
     planted = broken_line(9, 5)
     known = lost(shown(about_stack(planted), GOOD_LINE, GOOD), BAD_LINE, *verdicts)
     with pytest.raises(UserError, match=f"expected a run that passes or fails as asked, found {found}"):
+        after(planted, known)
+
+
+@pytest.mark.parametrize("content", [GOOD_LINE, BAD_LINE])
+def test_an_end_that_the_machine_lost_is_refused_with_what_to_do_about_the_machine(
+    content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traits = replace(Verdict.ENVIRONMENT_ERROR.traits, remedy="let the board cool down")
+    monkeypatch.setattr(Verdict, "traits", traits)
+    planted = broken_line(9, 5)
+    other, does = (BAD_LINE, BAD) if content == GOOD_LINE else (GOOD_LINE, GOOD)
+    known = lost(shown(about_stack(planted), other, does), content, Verdict.ENVIRONMENT_ERROR)
+    with pytest.raises(UserError, match="; let the board cool down, then resume: what could not be judged"):
         after(planted, known)
 
 

@@ -26,7 +26,7 @@ def test_a_search_ends_once_what_passed_cannot_be_judged_either(since: int, jobs
     assert isinstance(task.error, UserError)
     if jobs == 1:
         assert str(task.error).startswith(f"runs {since + 1} to ")
-    assert "though commits among them were before: something besides the commits changed; mend it" in str(
+    assert "though commits among them were before: something besides the commits changed; fix it" in str(
         task.error
     )
     assert len(task.simulated.started) <= since + 10 * jobs

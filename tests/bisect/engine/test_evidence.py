@@ -98,7 +98,7 @@ def test_one_probe_speaks_for_all_candidates_of_its_content_and_what_pins_nothin
     )
     known = shown(about(loaded_range(list("abcd"), graph, "good")), "same", G)
     known = shown(shown(known, "elsewhere", B), "new", B, phase=Phase.CONFIRM)
-    good = [Observation(node, Outcome.GOOD, alike=3) for node in (GOOD_END, 0, 2)]
+    good = [Observation(node, Outcome.GOOD, commit_count=3) for node in (GOOD_END, 0, 2)]
     bad = Observation(3, Outcome.BAD)
     observations = evidence.observations(known.log)
     assert observations == [Observation(1, Outcome.SKIP), *good, bad]

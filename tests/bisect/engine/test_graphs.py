@@ -16,11 +16,11 @@ from tests.bisect.engine.simulated import Machine, SimulatedBisection, Simulated
 from tests.bisect.search.search_histories import branching
 from tests.support.quick import quick_first
 
-MOST_PROBES = 150
+MAX_PROBES = 150
 
 
 def limited(simulated: SimulatedBisection, wanted: WantedProbe) -> None:
-    assert len(simulated.started) < MOST_PROBES, "no end in sight"
+    assert len(simulated.started) < MAX_PROBES, "no end in sight"
 
 
 def drive(

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,9 @@ import pytest
 from precision_bisect.bisect.engine import failures
 from precision_bisect.bisect.engine.failures import (
     Reading,
-    fails_otherwise,
     shares_of_readings,
     skip_uncounted,
+    uncounted_failures,
 )
 from precision_bisect.bisect.engine.runs import Needs, Notice, ProbeLog
 from precision_bisect.runner.verdict.symptoms import Family, Symptom, Symptoms
@@ -44,7 +45,7 @@ def searched(shows: dict[int, Symptoms], *, jobs: int = 1, by_likeness: bool = T
     stack = PlantedStack(
         outcome=lambda line, lib: B if line in shows else G, pins=["lib-0"] * (1 + max(shows))
     )
-    task = planted_task(stack, question(stack, by_likeness=by_likeness), jobs=jobs)
+    task = planted_task(stack, question(stack, compares_failures=by_likeness), jobs=jobs)
     task.simulated.symptoms = lambda content: shows[int(content.split()[0])]
 
     def keep(needs: Needs) -> None:
@@ -71,7 +72,10 @@ def test_the_commit_is_named_that_brought_the_end_s_failure(
     assert task.conclusion.message == f"line {since} introduced it"
     assert task.conclusion.earlier_failures == ()
     (note,) = task.simulated.notices
-    assert "fails with exit code 2, the failing end 40 with exit code 1: with 50% this is one failure" in note
+    assert (
+        "fails with exit code 2, the failing end 40 with exit code 1: they are the same failure with a probability of "
+        "50 %" in note
+    )
 
 
 @pytest.mark.parametrize("since", [16, 23, 27])
@@ -95,7 +99,7 @@ def test_a_failure_that_comes_and_goes_and_is_hidden_at_times_is_not_guessed_eit
         return B if hides or fails else G
 
     task = planted_task(
-        stack := PlantedStack(outcome=outcome, pins=["lib-0"] * SIZE), question(stack, by_likeness=True)
+        stack := PlantedStack(outcome=outcome, pins=["lib-0"] * SIZE), question(stack, compares_failures=True)
     )
     task.simulated.symptoms = lambda content: shown[int(content.split()[0])]
     drive(task)
@@ -109,7 +113,7 @@ def test_a_failure_with_two_faces_is_one(seed: int) -> None:
     the end shows but one in six runs, which is rare, the rest tells nothing: the commit is among the suspects."""
     chance = random.Random(seed)
     stack = PlantedStack(outcome=lambda line, lib: B if line >= 15 else G, pins=["lib-0"] * SIZE)
-    task = planted_task(stack, question(stack, by_likeness=True))
+    task = planted_task(stack, question(stack, compares_failures=True))
     task.simulated.symptoms = lambda content: code(chance.choice((1, 2)))
     drive(task)
     assert task.conclusion is not None
@@ -135,7 +139,7 @@ def test_two_faults_that_meet_at_commits_are_two(seed: int) -> None:
         return B if faults else G
 
     stack = PlantedStack(outcome=outcome, pins=["lib-0"] * SIZE)
-    task = planted_task(stack, question(stack, by_likeness=True))
+    task = planted_task(stack, question(stack, compares_failures=True))
     task.simulated.symptoms = lambda content: shown[int(content.split()[0])]
     drive(task)
     assert task.conclusion is not None
@@ -169,7 +173,7 @@ def test_three_codes_in_stretches_may_be_three_failures(second: int, third: int)
     assert task.conclusion is not None
     assert task.conclusion.outcome is BisectionOutcome.ONLY_SKIPPED
     assert {"10", str(second), str(third)} <= {each.commit for each in task.conclusion.suspects}
-    assert "may show another failure (exit code" in task.conclusion.message
+    assert " shows the same failure (" in task.conclusion.message
 
 
 @pytest.mark.parametrize("culprit", [8, 11])
@@ -223,8 +227,11 @@ def test_a_failure_that_may_be_the_end_s_leaves_both_readings_with_their_shares(
     chances = {each.commit: each.confidence or 0.0 for each in task.conclusion.suspects}
     assert {"20", "30"} <= chances.keys()
     assert sum(chances.values()) == pytest.approx(1, abs=0.02)
-    assert (
-        "may show another failure (exit code 1: ValueError: shapes do not match)" in task.conclusion.message
+    assert re.fullmatch(
+        r"the culprit is one of .*, whose runs do not tell them apart; if run \d+ \(exit code 1: ValueError: shapes do "
+        r"not match\) shows the same failure \(.* %\), it is 20; if not, ask with --bad-when exception:AssertionError; "
+        r"see docs/how-to/two-failures.md",
+        task.conclusion.message,
     )
 
 
@@ -252,7 +259,7 @@ def test_a_disturbance_that_comes_and_goes_everywhere_is_not_what_is_searched_fo
         return B if disturbed[line] or line >= 20 else G
 
     stack = PlantedStack(outcome=outcome, pins=["lib-0"] * SIZE)
-    task = planted_task(stack, question(stack, by_likeness=True))
+    task = planted_task(stack, question(stack, compares_failures=True))
     task.simulated.symptoms = lambda content: BROKEN if disturbed[int(content.split()[0])] else WRONG
     drive(task)
     assert task.culprit == "20" or "20" in [each.commit for each in task.conclusion.suspects]
@@ -261,14 +268,14 @@ def test_a_disturbance_that_comes_and_goes_everywhere_is_not_what_is_searched_fo
 
 def test_readings_share_one_and_count_what_is_like_enough() -> None:
     task = searched({**dict.fromkeys(range(30, SIZE), WRONG), **dict.fromkeys(range(20, 30), UNSURE)})
-    log = failures.judge_failures(task.simulated.bisection.known).log
+    log = failures.judge_by_likeness(task.simulated.bisection.known).log
     shares = shares_of_readings(log)
     assert sum(shares.values()) == pytest.approx(1)
     unsure = [probe.number for probe in log.ended if failures.is_unsure(probe)]
     assert unsure
     by_reading = {reading: _bad(skip_uncounted(log, reading)) for reading in Reading}
     assert by_reading[Reading.ANY] - by_reading[Reading.SURE] == {*unsure}
-    assert fails_otherwise(log, Reading.SURE) == tuple(unsure)
+    assert uncounted_failures(log, Reading.SURE) == tuple(unsure)
 
 
 def _bad(log: ProbeLog) -> set[int]:
@@ -315,7 +322,7 @@ def test_the_notice_quotes_what_differs() -> None:
     shows = dict.fromkeys(range(29, SIZE), value(0.5)) | dict.fromkeys(range(10, 22), value(14.0))
     (note,) = searched(shows).simulated.notices
     assert '"AssertionError: error 14.0 > 0.01"' in note
-    assert '"AssertionError: error 0.5 > 0.01": with 98% this is one failure' in note
+    assert '"AssertionError: error 0.5 > 0.01": they are the same failure with a probability of 98 %' in note
 
 
 def test_another_test_that_fails_beside_the_end_s_is_no_other_value() -> None:

@@ -48,7 +48,7 @@ class Bench:
     def last_move(self, seeks: Seeks = Seeks.REGRESSION) -> Move:
         planted = broken_line(9, CULPRIT)
         culprit = confirmed(planted.load(planted.range(seeks=seeks)), CULPRIT - 1)
-        state: BisectionState = layers_of.LayerTests(culprit=culprit, moved=PINS)
+        state: BisectionState = layers_of.LayerTests(culprit=culprit, pin_moves=PINS)
         known = about_stack(planted, repositories=frozenset({"line", "lib"}))
         while True:
             known, advance = step(state, known, self.answer)
@@ -81,9 +81,9 @@ def test_a_pin_with_a_history_is_descended_into() -> None:
     (tested,) = state.culprit.layers
     assert (tested.least, tested.proven) == ((("lib",),), True)
     assert len(tested.cells) == len(bench.ran) <= 4
-    assert isinstance(state.otherwise, layers_of.CulpritBlame)
-    assert state.otherwise.how == ", by moving lib from v1 to v2"
-    assert state.search is state.otherwise.search
+    assert isinstance(state.fallback, layers_of.CulpritBlame)
+    assert state.fallback.how == ", by moving lib from v1 to v2"
+    assert state.search is state.fallback.search
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_without_its_descent_the_pin_is_named() -> None:
     state = Bench(needs("lib")).end()
     assert isinstance(state, PinDescent)
     planted = broken_line(9, CULPRIT)
-    _, advance = step(state.otherwise, about_stack(planted), Bench(needs("lib")).answer)
+    _, advance = step(state.fallback, about_stack(planted), Bench(needs("lib")).answer)
     assert isinstance(advance, Move)
     assert isinstance(advance.state, FinalState)
     assert advance.state.inner.message == f"line {CULPRIT} introduced it, by moving lib from v1 to v2"

@@ -86,14 +86,15 @@ def test_without_the_line_of_a_parent_that_fails_the_rest_is_searched() -> None:
     assert advance.search.loaded.candidates == ("0", "1", "4")
     assert advance.search.ordinal == 1
     (note,) = advance.notes
-    assert "2 commits of it left out" in str(note)
+    assert "leaves out 2 commits of it" in str(note)
 
 
 def test_a_line_that_the_bad_end_is_on_cannot_be_left_out() -> None:
     loaded = loaded_range(["0", "1"], CommitGraph([[], [0]]), "good", forked={0: "fork"})
     known = shown(measured(loaded, [G] * 5, [B] * 5), "fork", B, B)
     with pytest.raises(
-        EndsError, match="fork, which both good good and bad 1 build on, fails too: it was fixed on"
+        EndsError,
+        match="the common ancestor fork of good good and bad 1 fails too: the failure was fixed on the side of good",
     ) as told:
         after(known, loaded, node=0)
     assert str(told.value).endswith("ask with --find-fix --bad fork --good good")
@@ -103,6 +104,36 @@ def test_a_line_that_the_bad_end_is_on_cannot_be_left_out() -> None:
     assert isinstance(advance, Move)
     assert isinstance(advance.state, FinalState)
     assert advance.state.inner.outcome is BisectionOutcome.SUSPECT
+
+
+def without_parents(loaded: LoadedRange, node: int) -> LoadedRange:
+    """The candidate has no parent."""
+    nodes = [*loaded.commit_range.nodes]
+    nodes[node] = replace(nodes[node], members=(replace(nodes[node].commit, parents=()),))
+    return replace(loaded, commit_range=replace(loaded.commit_range, nodes=tuple(nodes)))
+
+
+def test_a_history_of_its_own_that_fails_from_its_first_commit_on_is_left_out() -> None:
+    loaded = without_parents(two_lines(), FORKED)
+    advance = after(measured(loaded, [G] * 5, [B] * 5), loaded)
+    assert isinstance(advance, Enter)
+    assert advance.search.loaded.candidates == ("0", "1", "4")
+    assert "it has no parent" in str(advance.notes[0])
+    alone = without_parents(loaded_range(["0", "1"], CommitGraph([[], [0]]), "good"), 0)
+    told = after(measured(alone, [G] * 5, [B] * 5), alone, node=0)
+    assert isinstance(told, Move)
+    assert isinstance(told.state, FinalState)
+    assert told.state.inner.outcome is BisectionOutcome.SUSPECT
+
+
+def test_a_merge_into_the_good_end_is_on_no_line_that_was_forked_before() -> None:
+    loaded = loaded_range(["0", "1", "2"], CommitGraph([[], [0], [1]]), "good", forked={0: "fork"})
+    nodes = [*loaded.commit_range.nodes]
+    nodes[1] = replace(nodes[1], members=(replace(nodes[1].commit, parents=("good", "0")),))
+    loaded = replace(loaded, commit_range=replace(loaded.commit_range, nodes=tuple(nodes)))
+    advance = after(shown(measured(loaded, [G] * 5, [B] * 5), "fork", B, B), loaded, node=0)
+    assert isinstance(advance, Enter)
+    assert advance.search.loaded.candidates == ("1", "2")
 
 
 @pytest.mark.parametrize("told", [[S], [G, B] * 12])
@@ -133,9 +164,9 @@ def test_parents_within_the_range_and_its_good_end_are_not_run_again() -> None:
 
 def test_of_a_merge_only_the_first_parent_counts_where_branches_are_left_alone() -> None:
     loaded = two_lines()
-    merge = replace(loaded.collapsed.nodes[4].commit, parents=("1", "fork"))
-    nodes = (*loaded.collapsed.nodes[:4], replace(loaded.collapsed.nodes[4], members=(merge,)))
-    both = replace(loaded, collapsed=replace(loaded.collapsed, nodes=nodes))
+    merge = replace(loaded.commit_range.nodes[4].commit, parents=("1", "fork"))
+    nodes = (*loaded.commit_range.nodes[:4], replace(loaded.commit_range.nodes[4], members=(merge,)))
+    both = replace(loaded, commit_range=replace(loaded.commit_range, nodes=nodes))
     known = measured(both, [G] * 5, [B] * 5)
     assert [probe.target.commit for probe in started(after(known, both, 4))] == ["fork"]
     first = replace(both, range=replace(both.range, first_parent=True))

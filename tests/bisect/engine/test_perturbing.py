@@ -13,7 +13,7 @@ from precision_bisect.bisect.engine.search import CulpritSearch, PerturbationTri
 from precision_bisect.bisect.history.questions import OfferedPerturbation
 from precision_bisect.runner.case.case import PERTURBATION_KEY
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, Verdict
-from tests.bisect.engine.planted import MOST_PROBES, PlantedStack, drive, planted_task, question
+from tests.bisect.engine.planted import MAX_PROBES, PlantedStack, drive, planted_task, question
 from tests.bisect.engine.simulated import SimulatedTask
 from tests.support.quick import quick_first
 
@@ -39,7 +39,7 @@ def perturbed_task(
     jobs: int = 1,
     seed: int = 0,
     log: ProbeLog | None = None,
-    most: int = MOST_PROBES,
+    most: int = MAX_PROBES,
     **under: Rates,
 ) -> SimulatedTask:
     """A bisection of a line that fails at rates of its own under each perturbation."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from precision_bisect.bisect.drive.loop import Loop
-from precision_bisect.bisect.search.graph import CommitGraph, Window
+from precision_bisect.bisect.search.graph import CommitGraph, Window, Windows
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
 from tests.support.quick import quick_first
@@ -33,7 +33,7 @@ def drive(size: int, broken: int, mended: int, again: int, *, back: str, jobs: i
         contents=dict(zip(names, contents, strict=True)),
         old_content="0 sound",
         new_content=contents[-1],
-        windows=tuple(windows),
+        windows=Windows(windows),
     )
     simulated = SimulatedBisection(
         loaded=loaded,

@@ -303,7 +303,7 @@ def test_a_spent_budget_leaves_as_many_commits_as_the_search_told_last() -> None
     assert task.conclusion is not None
     assert task.conclusion.outcome is BisectionOutcome.BUDGET
     left = re.match(
-        r"(\d+) commits of line are left if no run was by chance, (\d+) hold the change with 99%: enough$",
+        r"(\d+) commits of line are left if no run was by chance, (\d+) hold the change with [\d.]+ %: enough$",
         task.conclusion.message,
     )
     assert left is not None

@@ -25,9 +25,9 @@ def ask(
     seeks: Seeks = Seeks.REGRESSION,
 ) -> Descent | str:
     base = GitRepository(repository.path).merge_base(old, new)
-    of_base = judge(base) if base is not None and has_diverged(base, old=old, new=new) else None
+    base_judgement = judge(base) if base is not None and has_diverged(base, old=old, new=new) else None
     return descent(
-        base, target="inner", old=old, new=new, held={"outer": "x"}, seeks=seeks, of_base=of_base
+        base, target="inner", old=old, new=new, held={"outer": "x"}, seeks=seeks, base_judgement=base_judgement
     )  # fmt: skip
 
 

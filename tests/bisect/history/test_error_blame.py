@@ -4,7 +4,7 @@ import pytest
 
 from precision_bisect.bisect.history.loader import blamed_file, match_path
 from precision_bisect.bisect.history.range import LoadedRange, Range, collapse
-from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.graph import NO_WINDOWS, CommitGraph
 from precision_bisect.bisect.search.testability import BlamedFile
 from precision_bisect.runner.git import GitRepository
 from precision_bisect.runner.verdict.rules import CompilerError
@@ -21,9 +21,9 @@ def loaded(git: GitRepository, good: str, bad: str) -> LoadedRange:
         contents={commit.sha: commit.sha for commit in commits},
         old_content=good,
         new_content=bad,
-        collapsed=collapsed,
+        commit_range=collapsed,
         graph=CommitGraph(collapsed.parents),
-        windows=(),
+        windows=NO_WINDOWS,
     )
 
 

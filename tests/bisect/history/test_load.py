@@ -35,7 +35,7 @@ def load(
 def members(loaded: LoadedRange | None) -> list[list[str]]:
     """The subjects of each node's commits."""
     assert loaded is not None
-    return [[commit.subject for commit in node.members] for node in loaded.collapsed.nodes]
+    return [[commit.subject for commit in node.members] for node in loaded.commit_range.nodes]
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_only_what_touches_the_paths_is_a_candidate_beside_the_bad_end(
     loaded = load(repository, home, replace(where, paths=("src",)))
     assert members(loaded) == [["a", "b", "side"], ["c", "merge"], ["new"]]
     assert loaded is not None
-    assert len(loaded.elsewhere) == 4
+    assert len(loaded.unrelated) == 4
     assert loaded.graph.parents == ((), (0,), (1,))
 
 
@@ -81,7 +81,7 @@ def test_candidates_share_a_build_where_no_step_depends_on_what_they_change(
     step = Step(command=("make",), inputs=("repository:src",))
     loaded = load(repository, home, where, steps={"make": step})
     assert loaded is not None
-    subjects = {loaded.contents[each.commit.sha]: each.commit.subject for each in loaded.collapsed.nodes}
+    subjects = {loaded.contents[each.commit.sha]: each.commit.subject for each in loaded.commit_range.nodes}
     shared: dict[str, list[str]] = {}
     for content, subject in subjects.items():
         assert content is not None

@@ -2,11 +2,15 @@
 
 Each job runs on 1,009 and on 4,033 commits. What is counted are the executed lines of Python in `bisect/`, and the
 bytes that are held at once. Four times the commits may take six times as much, where a quadratic loop takes sixteen.
+A bisection reads its range once from git, and once from the store. What is counted are the calls of git, and the
+queries.
 """
 
+import json
 import sys
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -16,16 +20,21 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from sqlalchemy import Engine, event
 
 import precision_bisect.bisect.history.range as range_module
+from precision_bisect.bisect.bisect_command import bisect
+from precision_bisect.bisect.cli import SlowStart, parse_words
 from precision_bisect.bisect.drive.loop import Loop
 from precision_bisect.bisect.drive.progress import PlainProgress
 from precision_bisect.bisect.engine.runs import Needs, SearchProgress
 from precision_bisect.bisect.history.loader import find_windows
 from precision_bisect.bisect.history.range import CommitRange, Node, RecompiledObjects, collapse
 from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.vocabulary import Commit, Judgement, TreeChange
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
+from tests.conftest import TestRepository
 
 SMALL, LARGE = 1009, 4033
 """Both are larger than what a dry run is made of, and end with a merge where there are any."""
@@ -198,3 +207,42 @@ def test_four_times_the_commits_take_at_most_six_times_as_much(job: Callable[[in
     assert small[0] > SMALL
     assert large[0] <= MOST * small[0]
     assert large[1] <= MOST * small[1]
+
+
+@contextmanager
+def count_range_queries() -> Generator[list[str]]:
+    """Collect the queries that read the commits of a stored range, whichever store they are for."""
+    queries: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if statement.startswith("SELECT stages.candidates"):
+            queries.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield queries
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def range_walks(trace: Path) -> list[list[str]]:
+    """The calls of git that list the commits of a range, in a trace of git."""
+    starts = (json.loads(line) for line in trace.read_text().splitlines() if '"event":"start"' in line)
+    calls = [start["argv"] for start in starts]
+    return [call for call in calls if "--topo-order" in call and any(".." in word for word in call)]
+
+
+def test_a_bisection_reads_its_range_once(
+    repository: TestRepository, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        repository.commit(f"commit {number}", {"n": f"{number}\n"})
+    monkeypatch.chdir(repository.path)
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("GIT_TRACE2_EVENT", str(trace))
+    words = ("--quiet", "--notify", "true", "--good", "main~11", "--bad", "main", "--")
+    options = parse_words([*words, "sh", "-c", "test $(cat n) -lt 7"]).options
+    with count_range_queries() as queries:
+        assert bisect(options, SlowStart(quiet=True)) == 0
+    assert len(range_walks(trace)) == 1
+    assert len(queries) == 1

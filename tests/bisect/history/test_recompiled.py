@@ -72,9 +72,11 @@ def recompiled(parents: list[list[int]], objects: list[int]) -> RecompiledObject
     loaded = loaded_range(names, CommitGraph(parents), "good")
     nodes = tuple(
         replace(node, members=(replace(node.commit, changes=(TreeChange(name, "1", "1", "1", "2"),)),))
-        for name, node in zip(names, loaded.collapsed.nodes, strict=True)
+        for name, node in zip(names, loaded.commit_range.nodes, strict=True)
     )
-    return RecompiledObjects(replace(loaded.collapsed, nodes=nodes), dict(zip(names, objects, strict=True)))
+    return RecompiledObjects(
+        replace(loaded.commit_range, nodes=nodes), dict(zip(names, objects, strict=True))
+    )
 
 
 def test_on_a_line_what_changed_between_two_commits_counts_once() -> None:

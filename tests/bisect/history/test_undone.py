@@ -15,7 +15,7 @@ def pairs(repository: TestRepository, first: str) -> list[tuple[str, str]]:
     git = GitRepository(repository.path)
     commits = git.commits(good=first, bad=git.resolve("main", option="--bad"))
     subjects = {commit.sha: commit.subject for commit in commits}
-    return [(subjects[pair.changing], subjects[pair.undoing]) for pair in find_reverts(commits)]
+    return [(subjects[pair.change], subjects[pair.revert]) for pair in find_reverts(commits)]
 
 
 def test_a_revert_and_a_hand_made_undoing_are_seen(repository: TestRepository) -> None:
@@ -104,7 +104,7 @@ def test_a_return_is_paired_with_the_last_change_on_each_line_that_left_its_cont
                 for sha in on_lines
                 if not any(sha in below[later] for later in on_lines if later != sha)
             ]
-    found = [(pair.changing, pair.undoing) for pair in find_reverts(commits)]
+    found = [(pair.change, pair.revert) for pair in find_reverts(commits)]
     assert found == [*dict.fromkeys(expected)]
 
 

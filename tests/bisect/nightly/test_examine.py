@@ -35,7 +35,8 @@ class Line:
 class ScriptedRunner:
     """Shows what a script says, until it or the device's quota ends. A commit is its own content."""
 
-    def __init__(self, journal: JobJournal, script: Iterable[str]) -> None:
+    def __init__(self, journal: JobJournal, script: Iterable[str], *, environment: str = "f") -> None:
+        self._environment = environment
         self.workspace = SimpleNamespace(clones={"compiler": Line()})
         self._journal = journal
         self._script = iter(script)
@@ -43,8 +44,8 @@ class ScriptedRunner:
     def content_at(self, commit: str) -> str:
         return commit
 
-    def environment(self) -> str:
-        return "f"
+    def environment(self, _cell: object) -> str:
+        return self._environment
 
     def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow | None:
         letter = next(self._script, None)
@@ -64,8 +65,8 @@ class ScriptedRunner:
             build_source="built",
             build_seconds=1.0,
             run_seconds=1.0,
-            fingerprint="f",
-            environment={},
+            fingerprint=self._environment,
+            environment={"driver": self._environment},
             log="/x",
         )
         return self._journal.runs.add(night, cell.id, run)
@@ -87,13 +88,13 @@ class Job:
             night.id, self.cell.id, last_good="good", first_bad="bad", bad_when="mismatch"
         )
 
-    def night(self, head: str, shown: str) -> CaseResultRow:
+    def night(self, head: str, shown: str, *, environment: str = "f") -> CaseResultRow:
         """A night in which so many runs are left, and show this."""
         night = self.journal.nights.begin({"main": head}, "here")
         examiner = Examiner(
             config=CONFIG,
             journal=self.journal,
-            runner=cast(Any, ScriptedRunner(self.journal, shown)),
+            runner=cast(Any, ScriptedRunner(self.journal, shown, environment=environment)),
             night=night,
             searched="compiler",
         )
@@ -107,6 +108,18 @@ class Job:
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     return Job(tmp_path)
+
+
+def test_a_failure_in_another_environment_is_not_flaky(job: Job) -> None:
+    """The commit passed, and what is built there is the same: a driver changed, or the arguments of the case."""
+    assert job.night("c1", "P" * 50).status is CaseStatus.PASSED
+    same = job.night("c1", "")
+    assert (same.status, same.same_as_id is None) == (CaseStatus.PASSED, False)
+    moved = job.night("c1", "FFFF", environment="g")
+    assert moved.status is CaseStatus.INFRASTRUCTURE
+    assert "when its environment or its command was another one" in moved.message
+    assert job.night("c2", "PPPP", environment="g").status is CaseStatus.PASSED
+    assert job.night("c2", "F" * 9, environment="h").status is CaseStatus.INFRASTRUCTURE
 
 
 def test_a_branch_that_went_back_behind_the_failure_mends_nothing(job: Job) -> None:

@@ -37,7 +37,7 @@ def test_the_nightly_file_is_one() -> None:
 
 def test_the_nightly_file_of_the_documents_is_one(tmp_path: Path) -> None:
     text = (CONFIGS.parent / "docs" / "how-to" / "nights.md").read_text()
-    shown = text.partition("Let a branch `night`")[2].partition("```toml")[2].partition("```")[0]
+    shown = text.partition("A branch `night`")[2].partition("```toml")[2].partition("```")[0]
     file = tmp_path / "night.toml"
     file.write_text(shown)
     (tmp_path / "stack.toml").write_text((CONFIGS / "demo.toml").read_text().replace("@ROOT@", str(tmp_path)))

@@ -51,6 +51,7 @@ NO_RUN_LEFT = case(S.UNTESTED)
         ([case(S.PASSED), MISSPELT], 9, 9),
         ([case(S.KNOWN), MISSPELT], 9, 9),
         ([case(S.REGRESSED), MISSPELT], 7, 7),
+        ([case(S.PASSED), case(S.UNTESTED, Verdict.MISMATCH)], 9, 9),
     ],
 )
 def test_exit_codes(cases: list[CaseReport], on_any: int, on_new: int) -> None:

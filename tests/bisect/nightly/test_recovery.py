@@ -5,7 +5,7 @@ import pytest
 
 from precision_bisect.bisect.engine.runs import FinishedProbe, ProbeTimes
 from precision_bisect.bisect.history.range import Target
-from precision_bisect.bisect.nightly.regressions import Recovery, fewest_passes, judge_recovery
+from precision_bisect.bisect.nightly.regressions import Recovery, judge_recovery, min_passes
 from precision_bisect.bisect.search.rates import Rates
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
 from tests.support.quick import quick_first
@@ -40,13 +40,13 @@ def judge(*nights: str, bad_end: tuple[int, int] = (0, 0), confidence: float = 0
 
 def test_one_pass_is_not_enough_where_few_runs_were_seen() -> None:
     after_one = judge("a FFF", "b P")
-    assert after_one == Recovery(judgement=None, passes=1, needed=4)
+    assert after_one == Recovery(judgement=None, passes=1, needed_passes=4)
     assert judge("a FFF", "b PPPP").judgement is Judgement.GOOD
 
 
 def test_what_the_bisection_measured_counts() -> None:
-    assert judge("a FFF", "b P", bad_end=(5, 5)).needed < judge("a FFF", "b P").needed
-    assert judge("a FFF", "b P", bad_end=(10, 20)).needed > judge("a FFF", "b P").needed
+    assert judge("a FFF", "b P", bad_end=(5, 5)).needed_passes < judge("a FFF", "b P").needed_passes
+    assert judge("a FFF", "b P", bad_end=(10, 20)).needed_passes > judge("a FFF", "b P").needed_passes
 
 
 def test_a_failure_is_enough_and_what_failed_before_cannot_recover() -> None:
@@ -67,7 +67,7 @@ def test_what_could_not_be_judged_tells_nothing() -> None:
 
 def test_what_failed_behind_a_pass_asks_for_more_passes() -> None:
     nights = ["b PF", "c PF", "d PF", "e PF"]
-    needed = [judge("a FFF", *nights[:count], "z P").needed for count in range(5)]
+    needed = [judge("a FFF", *nights[:count], "z P").needed_passes for count in range(5)]
     assert needed[1] > 2 * needed[0]
     assert needed == sorted(needed)
 
@@ -79,7 +79,7 @@ def test_the_fewest_passes_are_those_that_a_bad_commit_shows_that_seldom(error: 
     rate = random.choice(prior.bad, size=1_000_000, p=prior.weight.sum(axis=0))
     for failures, number in ((1, 1), (3, 3), (8, 8), (3, 6)):
         alike = rate[random.binomial(number, rate) == failures]
-        passes = fewest_passes(failures=failures, runs=number, error=error)
+        passes = min_passes(failures=failures, runs=number, error=error)
         assert np.mean((1 - alike) ** passes) <= error * 1.1
         assert np.mean((1 - alike) ** (passes - 1)) > error * 0.9
 
@@ -103,7 +103,7 @@ def declared_fixed(
         passes = int(random.geometric(rate)) - 1
         shown = f"n{night} {'P' * passes}F"
         if passes:
-            needed = judge(*history, f"n{night} P", bad_end=bad_end, confidence=confidence).needed
+            needed = judge(*history, f"n{night} P", bad_end=bad_end, confidence=confidence).needed_passes
             if passes >= needed:
                 recovered = judge(
                     *history, f"n{night} {'P' * needed}", bad_end=bad_end, confidence=confidence

@@ -1,18 +1,23 @@
 """What comes of the bisections of a regression: its culprit, its fix, or why none is named."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from precision_bisect.bisect.drive.session import StoredBisection
 from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
+from precision_bisect.bisect.listing import print_history
 from precision_bisect.bisect.nightly.matrix import OutOfTimeError
 from precision_bisect.bisect.nightly.regressions import FindFix, NightContext, close_incidents
 from precision_bisect.runner.errors import EndsError, UserError
+from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.nights import CellKey, JobJournal
 from precision_bisect.store.tables import RegressionRow
 from precision_bisect.store.vocabulary import BisectionOutcome, Seeks
+from tests.bisect.report.test_near_tolerance import concluded
 from tests.support.stores import new_store
 
 GOOD, BAD, FIXED, FIX = (letter * 40 for letter in "abcd")
@@ -119,6 +124,23 @@ def test_a_device_that_failed_is_asked_again(recovered: Recovered) -> None:
     (regression,) = recovered.waiting()
     assert regression.fix_bisection_id is None
     assert recovered.problems == ["one.py on sim: no board"]
+
+
+def test_a_night_s_bisection_is_listed_with_its_caveat(
+    recovered: Recovered, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "bisection"
+    folder.mkdir()
+    ended = concluded(folder, start=1e-4, parent=0.95, culprit=1.1)
+    conclusion = ended.rows().conclusion
+    assert conclusion is not None
+    task = recovered.task()
+    task.context = replace(recovered.context, sessions=ended.sessions)
+    task._bisection = StoredBisection(ended.journal, ended.name, Home(cache=folder, state=folder))
+    task.conclude(conclusion)
+    assert recovered.problems == []
+    assert print_history(ended.url, as_json=False) == 0
+    assert "culprit found, with a caveat: compiler" in capsys.readouterr().out
 
 
 def test_what_a_night_s_end_cut_off_waits_for_the_next(recovered: Recovered) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.engine.answer import Conclusion
-from precision_bisect.bisect.pages import addresses
-from precision_bisect.bisect.pages.render import BisectionView, bisection_view
+from precision_bisect.bisect.pages.render import BisectionView, bisection_address, bisection_view
 from precision_bisect.bisect.pages.site import Site
 from precision_bisect.bisect.report.basis import load_rows
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
@@ -32,7 +31,7 @@ def test_tested_commits_stand_in_order_with_all_their_runs(culprit: StoredBisect
     names = ["c0", "c3", "c4", "c5", "c6"]
     assert [each.commit for each in searched.tested] == [sha(name) for name in names]
     assert [len(each.runs) for each in searched.tested] == [3, 1, 3, 3, 3]
-    assert searched.most_runs == 3
+    assert searched.max_runs == 3
     assert [each.commit for each in searched.tested if each.named] == [sha("c5")]
     assert {each.subject for each in searched.tested} == {f"Subject of {name}" for name in names}
 
@@ -47,7 +46,7 @@ def test_a_run_stands_once_at_the_commit_that_it_ran(merged: StoredBisection) ->
         (sha("c2"), [2], None),
     ]
     with merged.sessions() as session:
-        page = Site(session).pages[addresses.bisection(merged.name)].make().decode()
+        page = Site(session).pages[bisection_address(merged.name)].make().decode()
     assert f"not run itself: it reads the same as {sha('m')[:10]}" in page
 
 

@@ -242,6 +242,17 @@ def test_the_newest_night_of_a_calendar_is_in_sight(
     browser.size(DESKTOP)
 
 
+def test_a_filter_leaves_the_bisections_that_have_its_text(browser: Browser, site: Path) -> None:
+    browser.open(site / "bisections.html")
+    shown = "return [...document.querySelectorAll('.list > li')].filter((e) => e.checkVisibility()).length"
+    every = browser.ask(shown)
+    browser.ask("document.getElementById('filter').focus()")
+    browser.press("No such text")
+    assert (every > 0, browser.ask(shown)) == (True, 0)
+    browser.press(*[Keys.BACKSPACE] * len("No such text"))
+    assert browser.ask(shown) == every
+
+
 def test_text_of_others_runs_nothing(browser: Browser, culprit: StoredBisection, tmp_path: Path) -> None:  # noqa: F811
     fill_with_incident(culprit)
     report = culprit.request.output

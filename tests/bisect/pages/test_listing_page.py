@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit, NoCommit
-from precision_bisect.bisect.pages.views import list_bisections
+from precision_bisect.bisect.listing import list_bisections, session_reader
 from precision_bisect.bisect.report import phrases
 from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Seeks, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
@@ -45,6 +45,6 @@ def test_how_it_ended(tmp_path: Path, seeks: Seeks, answer: dict[str, Any] | Non
     if answer is not None:
         stored.conclude(Conclusion(message="so it is", **answer))
     with stored.sessions() as session:
-        (listed,) = list_bisections(session)
-    assert listed.ended == words == phrases.outcome(stored.report())
+        (listed,) = list_bisections(session_reader(session))
+    assert listed.ended == words == phrases.outcome_phrase(stored.report())
     assert listed.subject == ("Subject of c1" if answer and answer.get("culprits") else None)

@@ -8,7 +8,7 @@ from statistics import median
 from sqlalchemy import delete, select, update
 
 from benchmarks.site.year import fill_nights
-from precision_bisect.bisect.pages import night_pages
+from precision_bisect.bisect.pages import views
 from precision_bisect.bisect.pages.site import write_site
 from precision_bisect.store.tables import (
     BisectionRow,
@@ -77,9 +77,9 @@ def test_nights_of_one_day_are_numbered(tmp_path: Path) -> None:
     sessions = new_store(tmp_path / "store.sqlite")
     fill_nights(sessions, nights=3, cases=1)
     with sessions.begin() as session:
-        first, second, third = night_pages.newest_grid(session, "nightly").nights
+        first, second, third = views.newest_grid(session, "nightly").nights
         second.started = first.started
-        assert night_pages.newest_grid(session, "nightly").days == {
+        assert views.newest_grid(session, "nightly").days == {
             first.id: f"{first.started.day}",
             second.id: f"{first.started.day} (2)",
             third.id: f"{third.started.day}",
@@ -133,9 +133,9 @@ def test_the_newest_grid_holds_the_newest_nights_and_counts_the_last(
 ) -> None:
     fill_with_incident(culprit)
     with culprit.sessions() as session:
-        grid = night_pages.newest_grid(session, "nightly")
-        assert night_pages.jobs(session) == ["nightly"]
-        assert night_pages.months(session, "nightly") == ["2025-02", "2025-01"]
+        grid = views.newest_grid(session, "nightly")
+        assert views.jobs(session) == ["nightly"]
+        assert views.months(session, "nightly") == ["2025-02", "2025-01"]
         assert [night.ordinal for night in grid.nights] == list(range(11, 41))
         assert grid.months == [("2025-02", 10), ("2025-01", 20)]
         assert len(grid.cells) == 3
@@ -149,17 +149,17 @@ def test_the_newest_grid_holds_the_newest_nights_and_counts_the_last(
 def test_a_month_s_grid_holds_its_nights_alone(culprit: StoredBisection) -> None:  # noqa: F811
     fill_with_incident(culprit)
     with culprit.sessions() as session:
-        january = night_pages.month_grid(session, "nightly", "2025-01")
+        january = views.month_grid(session, "nightly", "2025-01")
         assert [night.ordinal for night in january.nights] == list(range(1, 31))
         assert {night for _, night in january.shown} == {night.id for night in january.nights}
-        empty = night_pages.month_grid(session, "nightly", "2024-12")
+        empty = views.month_grid(session, "nightly", "2024-12")
         assert (empty.nights, empty.cells, empty.shown, empty.newest) == ([], [], {}, {})
 
 
 def test_cells_are_told_apart_by_what_they_do_not_share(culprit: StoredBisection) -> None:  # noqa: F811
     fill_nights(culprit.sessions, nights=1, cases=3, environment=1000)
     with culprit.sessions.begin() as session:
-        grid = night_pages.newest_grid(session, "nightly")
+        grid = views.newest_grid(session, "nightly")
         assert grid.folder == "examples/"
         assert grid.distinguishing_parts(grid.cells[0]) == [grid.cells[0].platform]
         grid.cells[0].tolerance, grid.cells[1].branch = "loose", "next"
@@ -175,7 +175,7 @@ def test_a_case_counts_its_runs_and_takes_seconds_from_real_builds(
         for run, seconds in zip(runs, (8.0, 2.0, 4.0), strict=False):
             run.build_source, run.build_seconds = BuildSource.BUILT, seconds
         session.flush()
-        view = night_pages.case_view(session, 1)
+        view = views.case_view(session, 1)
         assert [result.night_id for result, _ in view.results] == list(range(40, 0, -1))
         assert [number for _, number in view.results] == [1, *[None] * 39]
         assert view.build_seconds == 4.0
@@ -212,7 +212,7 @@ def test_the_chart_of_a_case_tells_runs_without_a_result_from_those_that_failed(
 def test_open_incidents_come_before_closed_ones(culprit: StoredBisection) -> None:  # noqa: F811
     fill_with_incident(culprit)
     with culprit.sessions.begin() as session:
-        first, _ = night_pages.incident(session, "nightly", 1)
+        first, _ = views.incident(session, "nightly", 1)
         for ordinal, closed in ((2, 3), (3, None), (4, 5)):
             session.add(
                 IncidentRow(
@@ -228,5 +228,5 @@ def test_open_incidents_come_before_closed_ones(culprit: StoredBisection) -> Non
                 )
             )
         session.flush()
-        assert [each.ordinal for each in night_pages.incidents(session, "nightly")] == [3, 1, 4, 2]
-        assert night_pages.incident(session, "nightly", 3)[0].culprit == sha("c3")
+        assert [each.ordinal for each in views.incidents(session, "nightly")] == [3, 1, 4, 2]
+        assert views.incident(session, "nightly", 3)[0].culprit == sha("c3")

@@ -2,15 +2,12 @@
 
 import math
 
-from precision_bisect.bisect.pages.render import PLOT_HEIGHT, PLOT_WIDTH, Point, bars, curve
+from precision_bisect.bisect.pages.render import PLOT_HEIGHT, PLOT_WIDTH, Point, bars, commit_point, curve
 from precision_bisect.store.vocabulary import Judgement
 
 
 def points(*values: float) -> list[Point]:
-    return [
-        Point(index=index, commit=str(index), judgement=Judgement.BAD, value=value)
-        for index, value in enumerate(values)
-    ]
+    return [commit_point(index, str(index), Judgement.BAD, value) for index, value in enumerate(values)]
 
 
 def test_neighbours_share_a_bar_where_there_are_too_many() -> None:
@@ -29,7 +26,7 @@ def test_no_commits_have_no_bars() -> None:
 
 
 def test_a_larger_value_is_drawn_higher() -> None:
-    drawn = curve("error", points(1.0, 2.0, 4.0), commits=3)
+    drawn = curve("error", points(1.0, 2.0, 4.0), places=3)
     assert drawn is not None
     assert (drawn.lowest, drawn.highest, drawn.logarithmic) == (1.0, 4.0, False)
     heights = [mark.y for mark in drawn.marks]
@@ -37,7 +34,7 @@ def test_a_larger_value_is_drawn_higher() -> None:
 
 
 def test_values_far_apart_are_drawn_on_a_logarithmic_scale() -> None:
-    drawn = curve("error", points(1e-6, 1e-3, 1.0), commits=3)
+    drawn = curve("error", points(1e-6, 1e-3, 1.0), places=3)
     assert drawn is not None
     assert drawn.logarithmic
     low, middle, high = (mark.y for mark in drawn.marks)
@@ -45,8 +42,8 @@ def test_values_far_apart_are_drawn_on_a_logarithmic_scale() -> None:
 
 
 def test_what_is_not_finite_is_marked_at_the_edge_and_never_alone() -> None:
-    drawn = curve("error", points(1.0, math.inf, math.nan), commits=3)
+    drawn = curve("error", points(1.0, math.inf, math.nan), places=3)
     assert drawn is not None
     assert len(drawn.line.split()) == 1
     assert all(0 <= mark.y <= PLOT_HEIGHT for mark in drawn.marks)
-    assert curve("error", points(math.inf, math.nan), commits=2) is None
+    assert curve("error", points(math.inf, math.nan), places=2) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
-from precision_bisect.bisect.pages import addresses
+from precision_bisect.bisect.pages.render import INDEX, QUEUE, QUEUE_EVENTS
 from precision_bisect.bisect.pages.serve import MAX_BODY_BYTES, QueueWriter, SiteServer
 from precision_bisect.bisect.pages.site import Site
 from precision_bisect.runner.errors import UsageError
@@ -67,12 +67,12 @@ def asked(**other: object) -> dict[str, object]:
 def test_the_page_is_there_once_something_was_submitted(sessions: sessionmaker[Session]) -> None:
     queue = QueueJournal(sessions)
     with sessions() as session:
-        assert addresses.QUEUE not in Site(session).pages
+        assert QUEUE not in Site(session).pages
     queue.submit(submission("one", user=EVIL, words=["--bad", EVIL], priority=3))
     queue.submit(submission("two", words=["--good", "ab" * 20, "--bad", "main"]))
     assert queue.take(WORKER) is not None
     with sessions() as session:
-        page = Site(session).pages[addresses.QUEUE]
+        page = Site(session).pages[QUEUE]
         text = page.make().decode()
     assert EVIL not in text
     assert "runs on lab" in text
@@ -82,13 +82,13 @@ def test_the_page_is_there_once_something_was_submitted(sessions: sessionmaker[S
     assert "connect-src &#39;self&#39;" in text
     assert "connect-src 'self'" in page.policy
     with sessions() as session:
-        assert "connect-src" not in Site(session).pages[addresses.INDEX].policy
+        assert "connect-src" not in Site(session).pages[INDEX].policy
 
 
 def test_a_server_tells_what_becomes_of_the_queue(port: int, sessions: sessionmaker[Session]) -> None:
     queue = QueueJournal(sessions)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", f"/{addresses.QUEUE_EVENTS}")
+    connection.request("GET", f"/{QUEUE_EVENTS}")
     answer = connection.getresponse()
     assert answer.headers["Content-Type"].startswith("text/event-stream")
 

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from precision_bisect.bisect.pages import serve, site
-from precision_bisect.bisect.pages.addresses import bisection, reduced_build, task_graph
+from precision_bisect.bisect.pages.render import bisection_address, reduced_build_address, task_graph_address
 from precision_bisect.bisect.pages.serve import SiteServer
 from precision_bisect.bisect.pages.site import Page
 from precision_bisect.store.database import open_read_only
@@ -221,14 +221,14 @@ def test_pages_of_clients_that_have_gone_are_not_made_and_the_queue_answers_mean
     assert ask(port, "/queue.json")[0] == 200
     may_go_on.set()
     assert ask(port, "/")[0] == 200
-    assert len(made) <= 2 * (serve._MOST_SESSIONS - 1)
+    assert len(made) <= 2 * (serve._MAX_SESSIONS - 1)
 
 
 def test_a_request_that_waits_too_long_for_others_is_refused(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve, "_TURN_SECONDS", 0.05)
-    monkeypatch.setattr(serve, "_MOST_SHARED_PAGES", 0)
+    monkeypatch.setattr(serve, "_MAX_SHARED_PAGES", 0)
     may_go_on, begun, make = threading.Event(), threading.Semaphore(0), serve._page
 
     def slow_page(session: Session, address: str) -> Page | None:
@@ -237,8 +237,8 @@ def test_a_request_that_waits_too_long_for_others_is_refused(
         return make(session, address)
 
     monkeypatch.setattr(serve, "_page", slow_page)
-    with ThreadPoolExecutor(serve._MOST_SESSIONS) as readers:
-        slow = [readers.submit(ask, port, "/") for _ in range(serve._MOST_SESSIONS - 1)]
+    with ThreadPoolExecutor(serve._MAX_SESSIONS) as readers:
+        slow = [readers.submit(ask, port, "/") for _ in range(serve._MAX_SESSIONS - 1)]
         for _ in slow:
             assert begun.acquire(timeout=60)
         status, _, said_of = ask(port, "/")
@@ -264,7 +264,7 @@ def test_a_request_looks_only_at_the_files_of_its_own_page(
     ):
         ask(port, path)
     assert looked == []
-    assert ask(port, f"/{reduced_build(culprit.name)}")[0] == 404
+    assert ask(port, f"/{reduced_build_address(culprit.name)}")[0] == 404
     assert looked == [str(culprit.request.output)]
 
 
@@ -275,8 +275,8 @@ def test_a_task_graph_may_run_its_script_and_has_no_origin(
     report = culprit.request.output
     report.mkdir()
     (report / "task_graph.html").write_text("<script>1</script>")
-    _, _, page = ask(port, f"/{bisection(culprit.name)}")
-    assert task_graph(culprit.name).rpartition("/")[2] in page
-    status, headers, body = ask(port, f"/{task_graph(culprit.name)}")
+    _, _, page = ask(port, f"/{bisection_address(culprit.name)}")
+    assert task_graph_address(culprit.name).rpartition("/")[2] in page
+    status, headers, body = ask(port, f"/{task_graph_address(culprit.name)}")
     assert (status, body) == (200, "<script>1</script>")
     assert headers["Content-Security-Policy"].startswith("sandbox allow-scripts; default-src 'none'")

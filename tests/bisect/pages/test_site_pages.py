@@ -1,13 +1,27 @@
 """The pages of a store by address: which there are, and what one that cannot be read takes away."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from precision_bisect.bisect.pages import addresses
+from precision_bisect.bisect.pages.render import (
+    BISECTIONS,
+    INDEX,
+    bisection_address,
+    case_address,
+    commit_address,
+    incident_address,
+    job_address,
+    month_address,
+    reduced_build_address,
+    script_address,
+    task_graph_address,
+)
 from precision_bisect.bisect.pages.site import Site
+from precision_bisect.runner.localization import link_back
 from precision_bisect.store.tables import BisectionRow, IncidentRow
 from tests.bisect.pages.test_night_pages import fill_with_incident
 from tests.bisect.report.conftest import culprit, nothing_run  # noqa: F401
@@ -35,24 +49,24 @@ def test_every_address_of_a_bisection_is_there_and_no_other(
     pages = Site(session).pages
     commits = {f"c{number}" for number in range(7)}
     assert {*pages} == {
-        addresses.INDEX,
-        addresses.BISECTIONS,
-        addresses.bisection(culprit.name),
-        addresses.script(culprit.name, "good"),
-        addresses.script(culprit.name, "bad"),
-        *(addresses.commit("compiler", sha(name)) for name in commits),
+        INDEX,
+        BISECTIONS,
+        bisection_address(culprit.name),
+        script_address(culprit.name, "good"),
+        script_address(culprit.name, "bad"),
+        *(commit_address("compiler", sha(name)) for name in commits),
     }
-    for unknown in ("", "/", "../store.sqlite", addresses.bisection("another"), addresses.job("nightly")):
+    for unknown in ("", "/", "../store.sqlite", bisection_address("another"), job_address("nightly")):
         assert unknown not in pages
 
 
 def test_scripts_are_plain_text_and_pages_are_html(culprit: StoredBisection, session: Session) -> None:  # noqa: F811
     pages = Site(session).pages
-    script = pages[addresses.script(culprit.name, "bad")]
+    script = pages[script_address(culprit.name, "bad")]
     assert script.content == "text/plain; charset=utf-8"
     assert script.make().startswith(b"#!")
     assert sha("c5").encode() in script.make()
-    page = pages[addresses.bisection(culprit.name)]
+    page = pages[bisection_address(culprit.name)]
     assert page.content == "text/html; charset=utf-8"
     assert b"Subject of c5" in page.make()
 
@@ -62,22 +76,22 @@ def test_an_unreadable_bisection_says_so_and_leaves_the_others(
     session: Session,
 ) -> None:
     make_unreadable(session)
-    assert f"Bisection {culprit.name} cannot be shown" in text(session, addresses.bisection(culprit.name))
-    script = text(session, addresses.script(culprit.name, "good"))
+    assert f"Bisection {culprit.name} cannot be shown" in text(session, bisection_address(culprit.name))
+    script = text(session, script_address(culprit.name, "good"))
     assert script == "# this bisection cannot be read; its page says why\nexit 1\n"
-    assert "Subject of c5" in text(session, addresses.commit("compiler", sha("c5")))
-    assert culprit.name in text(session, addresses.BISECTIONS)
+    assert "Subject of c5" in text(session, commit_address("compiler", sha("c5")))
+    assert culprit.name in text(session, BISECTIONS)
 
 
 def test_a_path_breaks_behind_its_slashes_and_underscores(culprit: StoredBisection, session: Session) -> None:  # noqa: F811
     pieces = (culprit.request.case or "").replace("/", "/<wbr>").replace("_", "_<wbr>")
     assert "<wbr>" in pieces
-    assert f"<dt>Case</dt><dd>{pieces}</dd>" in text(session, addresses.bisection(culprit.name))
+    assert f"<dt>Case</dt><dd>{pieces}</dd>" in text(session, bisection_address(culprit.name))
 
 
 def test_a_side_that_no_run_showed_has_a_script_that_fails(nothing_run: StoredBisection) -> None:  # noqa: F811
     with nothing_run.sessions() as session:
-        script = text(session, addresses.script(nothing_run.name, "good"))
+        script = text(session, script_address(nothing_run.name, "good"))
     assert script == "# no run of this bisection was judged good, so there is nothing to repeat\nexit 1\n"
 
 
@@ -87,11 +101,14 @@ def test_what_lies_beside_a_report_has_addresses_too(
 ) -> None:
     report = culprit.request.output
     report.mkdir()
-    (report / "task_graph.html").write_text("<script>1</script>")
-    page = Site(session).pages[addresses.task_graph(culprit.name)]
-    assert page.make() == b"<script>1</script>"
+    linked = link_back(b"<aside><h1>4 tasks</h1>", "report.md", "Back to the report")
+    (report / "task_graph.html").write_bytes(linked)
+    page = Site(session).pages[task_graph_address(culprit.name)]
+    back = bisection_address(culprit.name).removeprefix("bisections/")
+    assert re.findall('href="(.*?)"', page.make().decode()) == [back]
+    assert page.make().endswith(b"<h1>4 tasks</h1>")
     assert page.policy.startswith("sandbox allow-scripts; ")
-    assert addresses.reduced_build(culprit.name) not in Site(session).pages
+    assert reduced_build_address(culprit.name) not in Site(session).pages
 
 
 def test_a_job_s_nights_cases_and_incidents_have_pages(
@@ -101,14 +118,14 @@ def test_a_job_s_nights_cases_and_incidents_have_pages(
     fill_with_incident(culprit)
     pages = Site(session).pages
     assert {address for address in pages if address.startswith("jobs/")} == {
-        addresses.job("nightly"),
-        *(addresses.month("nightly", month) for month in ("2025-01", "2025-02")),
-        *(addresses.case("nightly", cell) for cell in (1, 2, 3)),
-        addresses.incident("nightly", 1),
+        job_address("nightly"),
+        *(month_address("nightly", month) for month in ("2025-01", "2025-02")),
+        *(case_address("nightly", cell) for cell in (1, 2, 3)),
+        incident_address("nightly", 1),
     }
-    incident = text(session, addresses.incident("nightly", 1))
+    incident = text(session, incident_address("nightly", 1))
     assert "99.93 %" in incident
-    assert addresses.job("nightly").rpartition("/")[2] in incident
+    assert job_address("nightly").rpartition("/")[2] in incident
     assert "It came back" not in incident
 
 
@@ -122,9 +139,9 @@ def test_an_incident_that_came_back_links_the_closed_one(
         first.closed_night_id = first.opened_night_id
         kept = ("job", "repository", "culprit", "subject", "confidence", "bisection_id", "opened_night_id")
         writing.add(IncidentRow(ordinal=2, **{name: getattr(first, name) for name in kept}))
-    again = text(session, addresses.incident("nightly", 2))
+    again = text(session, incident_address("nightly", 2))
     assert 'It came back: the same change was <a href="' in again
     assert (
-        f'{addresses.incident("nightly", 1).rpartition("/")[2]}">incident #1</a> before, which was closed'
+        f'{incident_address("nightly", 1).rpartition("/")[2]}">incident #1</a> before, which was closed'
         in again
     )

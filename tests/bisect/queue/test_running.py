@@ -167,7 +167,7 @@ def test_what_waits_for_its_end_is_run_before_that_is_noted_and_does_not_change_
 ) -> None:
     words = ["--good", "HEAD~3", "--bad", "HEAD", "--confidence", "0.8", "--", "sh", "-c", "exit $(cat code)"]
     asked = submission("mine", folder=str(tool.path), words=words)
-    number = queue.submit_begun(asked, place=runner.worker.place, afterwards=["status", "99"])
+    number = queue.submit_existing(asked, place=runner.worker.place, afterwards=["status", "99"])
     row = queue.take(runner.worker, runner.missing_requirement)
     assert row is not None
     assert runner.run(row) == "ended with exit code 0"

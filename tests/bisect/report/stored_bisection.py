@@ -8,10 +8,11 @@ from typing import Any
 
 from precision_bisect.bisect.ask.question import BisectRequest
 from precision_bisect.bisect.engine.answer import Conclusion
+from precision_bisect.bisect.report.basis import Rows, load_rows
 from precision_bisect.bisect.report.model import Report
 from precision_bisect.bisect.report.report_builder import build_report
 from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
-from precision_bisect.store.bisections import BisectionJournal, ProbeOutcome, ProbeStart, RangeCommit
+from precision_bisect.store.bisections import BisectionJournal, ProbeOutcome, ProbeStart, RangeCandidate
 from precision_bisect.store.database import sqlite_url
 from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.vocabulary import (
@@ -153,6 +154,7 @@ class StoredBisection:
             return None if whole is None else content_key(whole)
 
         self._stages += 1
+        self.journal.commits.add(repository, [row for row, _ in candidates])
         return self.journal.stages.record(
             ordinal=self._stages,
             repository=repository,
@@ -161,8 +163,10 @@ class StoredBisection:
             new=bad,
             held=held or {},
             candidates=[
-                RangeCommit(
-                    commit=row,
+                RangeCandidate(
+                    sha=row.sha,
+                    parents=row.parents,
+                    subject=row.subject,
                     representative=standing,
                     content=content(row.sha if standing is None else standing),
                 )
@@ -247,6 +251,11 @@ class StoredBisection:
     def conclude(self, conclusion: Conclusion) -> None:
         """Note the answer."""
         self.journal.conclude(conclusion.outcome, write_document(conclusion))
+
+    def rows(self) -> Rows:
+        """What the store holds of it."""
+        with self.sessions() as session:
+            return load_rows(session, self.name)
 
     def report(self) -> Report:
         """The report, from the store."""

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from precision_bisect.bisect.report.basis import confidence_basis, load_rows
-from precision_bisect.bisect.report.markdown import render_markdown
 from precision_bisect.bisect.report.model import RunCount
+from precision_bisect.bisect.report.report_files import render_markdown
 from precision_bisect.store.vocabulary import Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
@@ -48,14 +48,10 @@ def test_what_builds_on_the_culprit_and_passed_is_told_to_speak_against_it(culpr
     basis = culprit.report().confidence_basis
     assert basis is not None
     assert basis.against == (sha("c6"),)
-    builds = (
-        f" What builds on it passed at {sha('c6')[:12]}: the failure comes and goes, or was undone there."
-    )
+    builds = f" Later commits passed ({sha('c6')[:12]}): the failure is flaky, or one of them undid it."
     assert basis.text.endswith(builds)
     assert basis.remarks == (builds.strip(),)
-    words = (
-        "The failure may come and go (what builds on the culprit passed too): run a script more than once."
-    )
+    words = "The failure may be flaky (a later commit passed too): run a script more than once."
     assert words in render_markdown(culprit.report())
 
 
@@ -109,3 +105,13 @@ def test_an_end_is_measured_by_a_run_of_a_commit_that_reads_the_same(tmp_path: P
     stored.probe(stage, sha("c1"), Verdict.MISMATCH, phase=Phase.ENDPOINT)
     rates = [(rate.end, rate.commit, rate.runs, rate.failures) for rate in stored.report().rates]
     assert rates == [("good", sha("c0"), 0, 0), ("bad", sha("c2"), 1, 1)]
+
+
+def test_commits_of_a_range_that_were_read_are_not_read_again(culprit: StoredBisection) -> None:
+    rows = culprit.rows()
+    culprit.probe(1, sha("c1"), Verdict.PASS)
+    with culprit.sessions() as session:
+        session.connection().exec_driver_sql("UPDATE stages SET candidates = NULL")
+        again = load_rows(session, culprit.name, earlier=rows)
+    assert [[*each] for each in again.ranges] == [[*each] for each in rows.ranges]
+    assert len(again.probes) == len(rows.probes) + 1

@@ -8,8 +8,7 @@ import pytest
 
 from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
 from precision_bisect.bisect.report.basis import load_rows
-from precision_bisect.bisect.report.markdown import bisect_log
-from precision_bisect.bisect.report.write import write_report
+from precision_bisect.bisect.report.report_files import bisect_log, write_report
 from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict
 from tests.bisect.report.real_history import History, random_history, search
 from tests.bisect.report.stored_bisection import StoredBisection, pinned_revisions, sha
@@ -18,7 +17,7 @@ from tests.support.quick import quick_first
 
 
 def log_of(stored: StoredBisection, file: str = "bisect.log") -> str:
-    write_report(stored.sessions, stored.name, stored.folder / "report")
+    write_report(stored.rows(), stored.folder / "report")
     return (stored.folder / "report" / file).read_text()
 
 

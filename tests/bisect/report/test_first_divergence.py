@@ -113,29 +113,29 @@ def test_a_tensor_tells_its_task_sources_class_pattern_and_error() -> None:
     )
     pattern = PatternFit(name="offset", confidence=0.9, evidence="all by 0.5")
     assert lines(first_divergent=(tensor(statistics=statistics, pattern=pattern),)) == [
-        ("tensor", "b of task r0t1, kernel middle"),
+        ("tensor", "b of task middle (r0t1)"),
         ("source", "middle.cpp, submitted at main.cpp:7, 9"),
         ("class", "introduced: the kernel alone is wrong"),
         ("pattern", "offset (90 %): all by 0.5"),
-        ("worst", "error 0.5 at [1, 2]; 2 of 6 elements differ, by at most 9 ulp"),
+        ("worst", "absolute error 0.5 at [1, 2]; 2 of 6 elements differ, by at most 9 ulp"),
     ]
 
 
 def test_what_the_text_does_not_settle_is_told_as_open() -> None:
     told = lines(first_divergent=(tensor(tensor=None, orchestration_lines=()),))
     assert told[:2] == [
-        ("tensor", "argument 1 of task r0t1, kernel middle"),
+        ("tensor", "argument 1 of task middle (r0t1)"),
         ("source", "middle.cpp, submitted at main.cpp:?"),
     ]
 
 
 def test_tasks_of_one_kernel_are_told_of_once_and_many_tensors_are_counted() -> None:
-    tasks = [tensor(task_id=f"r0t{number}") for number in range(3)]
+    tasks = [tensor(task_id=f"r0t{number}", position=number) for number in range(3)]
     others = [tensor(kernel=f"k{number}") for number in range(5)]
     told = lines(first_divergent=(*tasks, *others))
     assert [text for label, text in told if label == "tensor"] == [
-        "b of task r0t0, kernel middle, and of 2 more tasks of it, in divergence.json",
-        *(f"b of task r0t1, kernel k{number}" for number in range(3)),
+        "b of task 0 middle (r0t0); the same in 2 more tasks of this kernel, see divergence.json",
+        *(f"b of task k{number} (r0t1)" for number in range(3)),
     ]
     assert ("", "and 2 more first divergent tensors in divergence.json") in told
 
@@ -175,8 +175,18 @@ def test_a_cause_tells_what_the_good_build_does_with_it() -> None:
     kernel = cause.model_copy(update={"what": "the source of kernel y", "confirmed": False})
     assert lines(causes=(kernel,))[:2] == [
         ("candidate", "the source of kernel y"),
-        ("changed", "main.cpp:7  + wait(a);"),
+        ("changed", "main.cpp:7\n+ wait(a);"),
     ]
+
+
+def test_a_change_has_a_line_for_each_of_its_lines_and_says_where_it_was_cut() -> None:
+    added = BuildChange(
+        part="kernel", file="y.cpp", line=7, diff=tuple(f"+ {number};" for number in range(6))
+    )
+    cause = FailureCause(what="the source of kernel y", confirmed=True, effect=1.0, changes=(added,))
+    _, (label, text) = lines(causes=(cause,))[:2]
+    assert label == "changed"
+    assert text.split("\n") == ["y.cpp:7", "+ 0;", "+ 1;", "+ 2;", "+ 3;", "... more in divergence.json"]
 
 
 def test_of_a_stall_s_tasks_the_last_ones_are_told_of() -> None:
@@ -224,7 +234,7 @@ def test_sources_that_differ_tell_who_is_at_fault() -> None:
     )
     assert lines(first_divergent=(tensor(),), generated=generated)[-2:] == [
         ("due to", "compiler: middle.cpp differs"),
-        ("pass", "fold_casts (4), the first after which the program differs"),
+        ("pass", "fold_casts, pass 4, the first after which the program differs"),
     ]
     unsettled = GeneratedSources(shown="no source differs")
     assert lines(first_divergent=(tensor(),), generated=unsettled)[-1] == (

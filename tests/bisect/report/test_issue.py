@@ -7,7 +7,9 @@ import pytest
 from sqlalchemy import select
 
 from precision_bisect.bisect.commands import print_issue
-from precision_bisect.bisect.report.markdown import issue_text, search_command
+from precision_bisect.bisect.report.basis import load_rows
+from precision_bisect.bisect.report.report_builder import make_report
+from precision_bisect.bisect.report.report_files import issue_text, render_markdown, search_command
 from precision_bisect.runner.stack import Case
 from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.tables import BisectionRow
@@ -25,7 +27,7 @@ def test_an_issue_has_a_title_a_culprit_what_is_seen_and_the_search(
     assert lines[2] == f"Culprit: compiler {sha('c5')} by Ada Example, 2026-03-04"
     assert lines[4] == "Confidence: 99.93 % (99 % was asked)"
     assert text.index("## What is seen: mismatch") < text.index("## What is expected: pass")
-    assert f"bisect-precision --stack example.toml --good {sha('c0')} --bad {sha('c6')}" in text
+    assert f"bisect-precision --stack stack.toml --good {sha('c0')} --bad {sha('c6')}" in text
     assert f"| bad | runtime | {sha('pinned')} |" in lines
 
 
@@ -33,8 +35,8 @@ def test_every_kind_of_bisection_has_one(any_kind: StoredBisection) -> None:
     with any_kind.sessions() as session:
         text = issue_text(session, any_kind.name)
     assert text.startswith("# ")
-    assert "bisect-precision --stack example.toml --" in text
-    assert "\nexample.toml is the asker's own stack file" in text
+    assert "bisect-precision --stack stack.toml --" in text
+    assert "\nThe search needs stack.toml. Only you have it: paste its text here.\n" in text
     assert "\n\n\n\n" not in text
 
 
@@ -45,6 +47,8 @@ def test_a_name_that_is_not_there_is_an_error_line(
     assert "found none by the name gone; see bisect-precision history" in capsys.readouterr().err
     assert print_issue(culprit.name[:-2], store=culprit.url) == 1
     assert f"by the name {culprit.name[:-2]}: did you mean {culprit.name}?" in capsys.readouterr().err
+    assert print_issue(f"x{culprit.name[1:]}", store=culprit.url) == 1
+    assert f"by the name x{culprit.name[1:]}: did you mean {culprit.name}?" in capsys.readouterr().err
 
 
 def test_the_search_is_repeated_as_it_was_asked(culprit: StoredBisection) -> None:
@@ -52,8 +56,11 @@ def test_the_search_is_repeated_as_it_was_asked(culprit: StoredBisection) -> Non
         update={"seeks": Seeks.FIX, "first_parent": True, "repository": "runtime", "case": "a.py --rows 2"}
     )
     words = shlex.split(search_command(request))
-    assert words[:5] == ["bisect-precision", "--stack", "example.toml", "--repo", "runtime"]
+    assert words[:5] == ["bisect-precision", "--stack", "stack.toml", "--repo", "runtime"]
     assert {"--find-fix", "--first-parent"} <= {*words}
+    for typed in (("--stack", "/home/me/own.toml", "--bad", "a=b"), ("-q", "--stack=../own.toml")):
+        named = request.model_copy(update={"typed": typed})
+        assert shlex.split(search_command(named))[1:3] == ["--stack", "own.toml"]
     assert words[words.index("--case") + 1] == "a.py --rows 2"
     shipped = request.model_copy(update={"stack": request.stack.model_copy(update={"name": "pypto"})})
     assert shlex.split(search_command(shipped))[:3] == ["bisect-precision", "--stack", "pypto"]
@@ -112,8 +119,20 @@ def test_a_script_of_one_s_own_is_shown_and_no_folder_of_one_s_own(
     )
     for name in ("long.sh", "gone.sh"):
         assert (
-            f"{name}, in the folder above the checkout, is the asker's own file: put here what it holds."
+            f"The search needs {name} in the folder above the checkout. Only you have it: paste its text here."
             in text
         )
     assert text.count(", is:\n") == 1
     assert "\n\n\n\n" not in text
+
+
+def test_the_heading_can_be_pasted_as_a_title_and_the_body_links_no_number(culprit: StoredBisection) -> None:
+    case = culprit.request.model_copy(update={"case": "a.py #30 @me"})
+    with culprit.sessions.begin() as session:
+        session.scalars(select(BisectionRow)).one().request = write_document(case)
+    with culprit.sessions() as session:
+        heading, _, body = issue_text(session, culprit.name).partition("\n")
+        written = render_markdown(make_report(load_rows(session, culprit.name)))
+    assert heading.startswith("# a.py #30 \\@&#8203;me fails on ")
+    assert "#30" not in body.replace("'a.py #30 @me'", "")
+    assert "| case | a.py #30 \\@&#8203;me |" in written

@@ -9,8 +9,8 @@ from cmarkgfm.cmark import Options
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from precision_bisect.bisect.report.markdown import block, escape
-from precision_bisect.bisect.report.phrases import one_line
+from precision_bisect.bisect.report.report_files import block, escape
+from precision_bisect.store.vocabulary import one_line
 
 MARKS = "\\`*_[]<>&|~$#:@!()-+=.'\"/?{}^;%,"
 WORDS = ("a", "b1", "7", "42", "é", "—", " ", "  ", "www", "https://", "x.y", "GH-")

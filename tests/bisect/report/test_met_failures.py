@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.engine.answer import Conclusion
-from precision_bisect.bisect.report.basis import load_rows, other_failures
-from precision_bisect.bisect.report.markdown import render_markdown
-from precision_bisect.bisect.report.phrases import other_failure
+from precision_bisect.bisect.report.advice import other_failures
+from precision_bisect.bisect.report.basis import load_rows
+from precision_bisect.bisect.report.phrases import other_failure_phrase
+from precision_bisect.bisect.report.report_files import render_markdown
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
@@ -40,7 +41,7 @@ def test_the_onset_is_told_where_the_parent_passes(stored: StoredBisection) -> N
     assert (found.first.commit, found.last.commit) == (sha("c3"), sha("c5"))
     assert found.onset == found.first
     assert found.may_have_begun_at == 0
-    told = other_failure(found)
+    told = other_failure_phrase(found)
     assert told.startswith("compiler: stall (scheduler timeout, waiting in matmul) at 2 commits from ")
     assert f", not counted as bad; it came with {sha('c3')[:12]}: " in told
     assert "## Other failures" in render_markdown(report)
@@ -64,7 +65,7 @@ def test_else_the_candidates_that_it_may_have_come_with_are_counted(stored: Stor
     (found,) = stored.report().other_failures
     assert found.onset is None
     assert found.may_have_begun_at == 3
-    assert other_failure(found).endswith(
+    assert other_failure_phrase(found).endswith(
         f"at {sha('c4')[:12]}, not counted as bad; it came with one of 3 candidates up to {sha('c4')[:12]}"
     )
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
-from precision_bisect.bisect.report.markdown import render_markdown
 from precision_bisect.bisect.report.model import PerturbationReport, Report
+from precision_bisect.bisect.report.report_files import render_markdown
 from precision_bisect.runner.case.case import PERTURBATION_KEY
 from precision_bisect.runner.stack import Perturbation
 from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict

@@ -5,22 +5,32 @@ import pytest
 from precision_bisect.bisect.engine.answer import LayerCell, MovedLayers
 from precision_bisect.bisect.history.questions import PinRecord
 from precision_bisect.bisect.report import phrases
-from precision_bisect.bisect.report.markdown import render_markdown
-from precision_bisect.bisect.report.model import UNFINISHED, RunError, SkippedCommit
+from precision_bisect.bisect.report.model import RunError, SkippedCommit
+from precision_bisect.bisect.report.report_files import render_markdown
 from precision_bisect.runner.commit_diff import CommitDiff, FileStat
-from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Seeks, Verdict, VerdictSource
+from precision_bisect.store.vocabulary import (
+    UNFINISHED,
+    BisectionOutcome,
+    Judgement,
+    Seeks,
+    Verdict,
+    VerdictSource,
+    phrase_for_outcome,
+)
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 
 
 def test_every_outcome_has_its_own_words() -> None:
     every = (*BisectionOutcome, UNFINISHED)
     told = {
-        phrases.outcome_words(outcome, seeks=seeks, in_doubt=in_doubt)
+        phrase_for_outcome(outcome, seeks=seeks, in_doubt=in_doubt, has_caveat=has_caveat)
         for outcome in every
         for seeks in Seeks
         for in_doubt in (False, True)
+        for has_caveat in (False, True)
     }
-    assert len(told) == len(every) + 2  # A fix that is found, and a suspect in doubt.
+    # A fix that is found, a suspect in doubt, and a caveat of a culprit and of a fix.
+    assert len(told) == len(every) + 4
 
 
 @pytest.mark.parametrize(
@@ -33,7 +43,7 @@ def test_every_outcome_has_its_own_words() -> None:
     ],
 )
 def test_a_report_says_how_it_ended(kind: str, words: str, request: pytest.FixtureRequest) -> None:
-    assert phrases.outcome(request.getfixturevalue(kind).report()) == words
+    assert phrases.outcome_phrase(request.getfixturevalue(kind).report()) == words
 
 
 def test_runs_that_were_stopped_are_named(culprit: StoredBisection) -> None:
@@ -50,7 +60,7 @@ def test_where_a_fix_is_sought_the_words_turn_round(culprit: StoredBisection) ->
     report = culprit.report()
     fix = report.model_copy(update={"seeks": Seeks.FIX})
     assert [phrases.answer_noun(each) for each in (report, fix)] == ["culprit", "first fixed commit"]
-    assert phrases.outcome(fix) == "first fixed commit found"
+    assert phrases.outcome_phrase(fix) == "first fixed commit found"
     assert [phrases.removed_commit_noun(each) for each in (report, fix)] == ["fix", "fault"]
     assert [phrases.earlier_failure_phrase(each) for each in (report, fix)] == [
         "failed too, then passed",
@@ -60,8 +70,8 @@ def test_where_a_fix_is_sought_the_words_turn_round(culprit: StoredBisection) ->
 
 def test_the_older_end_comes_first(culprit: StoredBisection) -> None:
     (searched,) = culprit.report().ranges
-    assert phrases.ends(searched) == (sha("c0"), sha("c6"))
-    assert phrases.ends(searched.model_copy(update={"seeks": Seeks.FIX})) == (sha("c6"), sha("c0"))
+    assert phrases.range_ends(searched) == (sha("c0"), sha("c6"))
+    assert phrases.range_ends(searched.model_copy(update={"seeks": Seeks.FIX})) == (sha("c6"), sha("c0"))
 
 
 def test_that_a_failure_comes_and_goes_is_told_beside_the_scripts(culprit: StoredBisection) -> None:
@@ -71,7 +81,7 @@ def test_that_a_failure_comes_and_goes_is_told_beside_the_scripts(culprit: Store
     assert bad is not None
     flaky = bad.model_copy(update={"failures": 1, "runs": (1, 2, 3)})
     told = report.model_copy(update={"reproduce": report.reproduce.model_copy(update={"bad": flaky})})
-    words = "The failure comes and goes (bad failed in 1 of 3 runs): run a script more than once."
+    words = "The failure is flaky (bad failed in 1 of 3 runs): run a script more than once."
     assert phrases.flakiness_warning(told) == words
     assert words in render_markdown(told)
     nobody = told.model_copy(update={"outcome": BisectionOutcome.NO_CULPRIT})
@@ -80,21 +90,22 @@ def test_that_a_failure_comes_and_goes_is_told_beside_the_scripts(culprit: Store
 
 def test_a_confidence_is_told_with_what_was_asked(culprit: StoredBisection) -> None:
     (commit,) = culprit.report().culprits
-    assert phrases.confidence(commit, 0.99) == "99.93 % (99 % was asked)"
+    assert phrases.confidence_phrase(commit, 0.99) == "99.93 % (99 % was asked)"
     unstated = commit.model_copy(update={"confidence": None})
-    assert phrases.confidence(unstated, 0.999999) == "not stated (99.99 % was asked)"
+    assert phrases.confidence_phrase(unstated, 0.999999) == "not stated (99.99 % was asked)"
 
 
 def test_a_side_tells_its_verdict_and_how_many_of_its_runs_failed(culprit: StoredBisection) -> None:
     found = culprit.report()
     bad = found.reproduce.bad
     assert bad is not None
-    assert phrases.side_verdict(found, bad) == "mismatch (out: 3/512 differ) in 3 of 3 runs"
+    assert phrases.side_phrase(found, bad) == "mismatch (out: 3/512 differ) in 3 of 3 runs"
     once = bad.model_copy(update={"runs": bad.runs[:1], "failures": 1, "signature": None})
-    assert phrases.side_verdict(found, once) == "mismatch in 1 of 1 run"
+    assert phrases.side_phrase(found, once) == "mismatch in 1 of 1 run"
     end = once.model_copy(update={"commit": found.good})
-    told = "mismatch in 1 of 1 run; this is an end of the range, as no run of the culprit's parent shows it"
-    assert phrases.side_verdict(found, end) == told
+    run_as = f"(of {bad.commit[:12]}, which reads the same)"
+    told = f"mismatch in 1 of 1 run {run_as}; this is an end of the range, as no run of the culprit's parent shows it"
+    assert phrases.side_phrase(found, end) == told
 
 
 @pytest.mark.parametrize(
@@ -165,8 +176,8 @@ def test_a_side_tells_what_was_asked_for(
     shown = found.reproduce.bad.model_copy(
         update={"verdict": verdict, "verdict_source": source, "signature": signature}
     )
-    assert phrases.side_verdict(found, shown) == bad
-    assert phrases.side_verdict(found, found.reproduce.good) == good
+    assert phrases.side_phrase(found, shown) == bad
+    assert phrases.side_phrase(found, found.reproduce.good) == good
 
 
 @pytest.mark.parametrize(
@@ -187,7 +198,7 @@ def test_a_pin_was_searched_or_frozen(searched: bool, frozen_at: str | None, wor
         searched=searched,
         frozen_at=frozen_at,
     )
-    assert phrases.pin_state(pin) == words
+    assert phrases.pin_phrase(pin) == words
 
 
 def test_a_run_tells_its_error_and_each_line_of_evidence_once(culprit: StoredBisection) -> None:
@@ -195,11 +206,11 @@ def test_a_run_tells_its_error_and_each_line_of_evidence_once(culprit: StoredBis
     assert report.reproduce.bad is not None
     run = phrases.shown_run(report, report.reproduce.bad)
     assert run.ordinal == report.reproduce.bad.shown
-    assert phrases.error(run) == ""
+    assert phrases.error_phrase(run) == ""
     measured = run.model_copy(update={"error": RunError(measure="max_abs", value=0.03125)})
-    assert phrases.error(measured) == "max abs 0.031"
+    assert phrases.error_phrase(measured) == "max abs 0.031"
     wild = run.model_copy(update={"error": RunError(measure="max_abs", value="NaN")})
-    assert phrases.error(wild) == "max abs NaN"
+    assert phrases.error_phrase(wild) == "max abs NaN"
     twice = run.model_copy(update={"evidence": run.evidence * 2})
     assert phrases.evidence_texts(twice) == ["[RUN] mismatch"]
 
@@ -213,8 +224,8 @@ def test_layers_are_told_with_what_was_run() -> None:
         layers=("tool", "isa", "asm"), cells=cells, least=(("asm",), ("tool", "isa")), proven=True
     )
     told = "it takes asm, or tool and isa, to be new, by 2 combinations of old and new"
-    assert phrases.sufficient_layers(tested) == told
-    assert phrases.sufficient_layers(tested.model_copy(update={"proven": False})).startswith(f"{told}; ")
+    assert phrases.layers_phrase(tested) == told
+    assert phrases.layers_phrase(tested.model_copy(update={"proven": False})).startswith(f"{told}; ")
     assert phrases.layer_rows(tested) == [["new", "new", "old", "skip"], ["old", "old", "new", "bad"]]
 
 
@@ -241,7 +252,7 @@ def test_a_skip_is_told_by_who_skipped(
         verdict_source=source,
         exit_code=code,
     )
-    assert phrases.skip_verdict(commit) == told
+    assert phrases.skip_phrase(commit) == told
 
 
 def file(path: str, added: int | None, removed: int | None) -> FileStat:
@@ -290,6 +301,6 @@ def test_a_diffstat_keeps_to_its_width(width: int) -> None:
 
 def test_what_a_diff_is_made_against_is_told(culprit: StoredBisection) -> None:
     (commit,) = culprit.report().culprits
-    assert phrases.diff_base(commit) == "against its parent"
-    assert phrases.diff_base(commit.model_copy(update={"merge": True})) == "against its first parent"
-    assert phrases.diff_base(commit.model_copy(update={"parent": None})) == "it has no parent"
+    assert phrases.diff_base_phrase(commit) == "against its parent"
+    assert phrases.diff_base_phrase(commit.model_copy(update={"merge": True})) == "against its first parent"
+    assert phrases.diff_base_phrase(commit.model_copy(update={"parent": None})) == "it has no parent"

@@ -8,7 +8,10 @@ import pytest
 
 from precision_bisect.bisect.report.basis import load_rows
 from precision_bisect.bisect.report.model import ProbeReport, SkippedCommit
+from precision_bisect.bisect.report.phrases import skip_log
 from precision_bisect.bisect.report.report_builder import probe_reports, skipped_commits
+from precision_bisect.bisect.report.report_files import render_markdown
+from precision_bisect.runner.verdict.classify import EXCEPTION_REASON
 from precision_bisect.store.vocabulary import Evidence, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, pinned_revisions, sha
 
@@ -68,6 +71,24 @@ def test_a_commit_that_could_not_be_judged_tells_why(pair: tuple[StoredBisection
         "no rule to make target",
     )
     assert (found[sha("c2")].verdict, found[sha("c2")].reason) == (None, "it pins no commit of a submodule")
+
+
+def test_a_build_that_only_ended_tells_the_line_that_names_the_cause_and_the_log(
+    pair: tuple[StoredBisection, int],
+) -> None:
+    stored, stage = pair
+    why = [
+        Evidence(stream="ending", line=0, text="exit code 1", why="how the process ended"),
+        Evidence(stream="build", line=62, text="  ModuleNotFoundError: no version", why=EXCEPTION_REASON),
+        Evidence(stream="build", line=66, text="error: metadata-generation-failed", why="last"),
+    ]
+    stored.probe(stage, sha("c1"), Verdict.BUILD_ERROR, evidence=why)
+    report = stored.report()
+    skipped = {each.commit: each for each in report.skipped}
+    assert skipped[sha("c1")].reason == "ModuleNotFoundError: no version"
+    assert skip_log(report, skipped[sha("c1")]) == report.probes[0].runs[0].log
+    assert skip_log(report, skipped[sha("c2")]) == ""
+    assert f"| ModuleNotFoundError: no version | {report.probes[0].runs[0].log} |" in render_markdown(report)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.commands import show_history, write_report
+from precision_bisect.bisect.commands import show_bisection, write_report
+from precision_bisect.bisect.listing import print_history
 from precision_bisect.bisect.nightly.night_report import NightReport
 from precision_bisect.bisect.pages.site import write_site
 from precision_bisect.bisect.report.model import Report
@@ -48,17 +49,19 @@ def resume(name: str, url: str, folder: Path) -> "subprocess.CompletedProcess[st
 
 
 def test_the_list_has_all(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert show_history(None, store=url) == 0
-    listed = capsys.readouterr().out.splitlines()[::2]
+    assert print_history(url, as_json=False) == 0
+    listed = capsys.readouterr().out.splitlines()[1::2]
     ends = ["not finished", "culprit found", "not finished", "culprit found"]
-    assert [line.split("  ")[:2] for line in listed] == [list(pair) for pair in zip(NAMES, ends, strict=True)]
+    assert [line.split(": ")[0].split("  ") for line in listed] == [
+        list(pair) for pair in zip(NAMES, ends, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_shown_and_reported(
     name: str, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert show_history(name, store=url) == 0
+    assert show_bisection(name, store=url) == 0
     assert write_report(name, output=tmp_path / "report", store=url) == 0
     written = json.loads((tmp_path / "report" / "report.json").read_text())
     assert read_document(Report, written).name == name

@@ -179,6 +179,19 @@ def test_without_a_folder_a_temporary_one_is_made_and_removed(
     assert not [*temporary.iterdir()]
 
 
+@pytest.mark.parametrize("words", [("one", "two"), ("script.sh",), ("--help",), ("",)])
+def test_what_is_no_new_folder_is_answered_with_the_usage(
+    words: tuple[str, ...], built: BuiltStack, tmp_path: Path
+) -> None:
+    file = tmp_path / "script.sh"
+    file.write_text(built.script(built.old))
+    before = sorted(tmp_path.iterdir())
+    done = subprocess.run(["sh", "script.sh", *words], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "usage: sh script.sh [DIR]    DIR: a new folder to work in\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_script_that_is_ended_leaves_nothing(
     built: BuiltStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,7 +338,7 @@ def test_sides_without_a_command_fall_back_on_the_stack_file(culprit: StoredBise
 
 
 def test_variables_of_the_case_are_set_for_the_run_alone(built: BuiltStack, tmp_path: Path) -> None:
-    built.stack = built.stack.with_case_variables({"MODE": "it's {one}"})
+    built.stack = built.stack.add_case_variables({"MODE": "it's {one}"})
     script = built.script(built.old)
     assert script.index("MODE='sim") < script.index("# step copy") < script.index("MODE='it'")
     done = run(script, tmp_path, str(tmp_path / "side"))

@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from precision_bisect.bisect.report.model import EvidenceLine, Report
-from precision_bisect.bisect.report.phrases import outcome
+from precision_bisect.bisect.report.phrases import outcome_phrase
+from precision_bisect.bisect.report.report_files import render_markdown, write_report
 from precision_bisect.bisect.report.terminal import print_probes, print_report
-from precision_bisect.bisect.report.write import write_report
 from precision_bisect.runner.commit_diff import CommitDiff, FileStat
+from precision_bisect.runner.localization import BuildChange, Divergence, FailureCause, Localization
 from precision_bisect.store.vocabulary import Evidence, Verdict, percent
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 from tests.support.quick import quick_first
@@ -27,7 +28,7 @@ def printed(stored: StoredBisection, *, width: int = 80, colour: bool = False, t
         color_system="standard" if colour else None,
     )
     directory = stored.folder / "report"
-    write_report(stored.sessions, stored.name, directory)
+    write_report(stored.rows(), directory)
     print_probes(stored.report(), console)
     print_report(stored.report(), directory, console)
     return stream.getvalue()
@@ -133,7 +134,7 @@ def test_the_answer_stands_last(any_kind: StoredBisection) -> None:
             told = f"culprit    {named.repository} {named.commit[:12]}{sure} {named.subject}"
             assert last.rstrip() == told
         else:
-            assert last.rstrip() == f"answer     {outcome(report)}"
+            assert last.rstrip() == f"answer     {outcome_phrase(report)}"
 
 
 def plain(stored: StoredBisection) -> Report:
@@ -153,7 +154,7 @@ def test_the_answer_to_a_plain_question_fits_a_screen(
 ) -> None:
     """Of 24 lines of 80 letters, the last one for the prompt."""
     monkeypatch.chdir(culprit.folder)
-    write_report(culprit.sessions, culprit.name, culprit.folder / "report")
+    write_report(culprit.rows(), culprit.folder / "report")
     stream = io.StringIO()
     print_report(
         plain(culprit), culprit.folder / "report", Console(file=stream, width=80, force_terminal=True)
@@ -188,6 +189,13 @@ def test_narrow_or_wide_no_word_is_lost(culprit: StoredBisection) -> None:
 def test_a_commit_is_whole_on_a_narrow_terminal(culprit: StoredBisection, width: int) -> None:
     (named,) = culprit.report().culprits
     assert named.commit in printed(culprit, width=width, terminal=True)
+
+
+def test_the_cost_fits_a_line_and_commands_are_not_called_a_report(culprit: StoredBisection) -> None:
+    lines = printed(culprit, terminal=True).splitlines()
+    place = lines.index("Report and commands to go on:")
+    assert lines[place - 1].startswith("13 runs of 5 commits in ")
+    assert lines[place + 1] == f"{culprit.folder}/report/report.md"
 
 
 def test_commands_are_printed_unwrapped(culprit: StoredBisection) -> None:
@@ -236,6 +244,18 @@ def test_of_a_command_the_last_lines_are_shown_and_of_a_case_the_first(culprit: 
         print_report(shown, culprit.request.output, Console(file=stream, width=200))
         assert words in stream.getvalue()
         assert ({texts[0], texts[-1]} - {words}).isdisjoint(map(str.strip, stream.getvalue().splitlines()))
+
+
+def test_each_line_of_a_change_has_a_line_of_its_own(culprit: StoredBisection) -> None:
+    change = BuildChange(part="kernel", file="y.cpp", line=7, diff=("- a[b_] = ~c;", "+ a[b_] = `d`;"))
+    cause = FailureCause(what="the source of kernel y", confirmed=True, effect=1.0, changes=(change,))
+    divergence = Divergence(failing_build="bad", causes=(cause,))
+    found = Localization(status="found", message="with the parent's build", divergence=divergence)
+    report = culprit.report().model_copy(update={"localization": found})
+    stream = io.StringIO()
+    print_report(report, culprit.request.output, Console(file=stream, width=200))
+    assert "changed    y.cpp:7\n           - a[b_] = ~c;\n           + a[b_] = `d`;\n" in stream.getvalue()
+    assert "- changed: y.cpp:7\n\n```diff\n- a[b_] = ~c;\n+ a[b_] = `d`;\n```\n\n" in render_markdown(report)
 
 
 def test_nothing_is_promised_that_was_not_written(culprit: StoredBisection, tmp_path: Path) -> None:

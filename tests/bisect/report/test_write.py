@@ -15,12 +15,12 @@ from markdown_it import MarkdownIt
 
 from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
 from precision_bisect.bisect.report.basis import load_rows
-from precision_bisect.bisect.report.markdown import block, escape, render_markdown
 from precision_bisect.bisect.report.model import Report, schema_text
-from precision_bisect.bisect.report.report_builder import report_of_rows
-from precision_bisect.bisect.report.write import write_report
+from precision_bisect.bisect.report.report_builder import make_report
+from precision_bisect.bisect.report.report_files import block, escape, render_markdown, write_report
 from precision_bisect.runner.commit_diff import CommitDiff, FileStat, Hunk
 from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.stack import COMMAND_STACK
 from precision_bisect.store.vocabulary import BisectionOutcome, Evidence, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 from tests.support.quick import quick_first
@@ -39,7 +39,7 @@ HOSTILE = [
 
 
 def files(stored: StoredBisection) -> dict[str, str]:
-    write_report(stored.sessions, stored.name, stored.folder / "report")
+    write_report(stored.rows(), stored.folder / "report")
     return {path.name: path.read_text() for path in (stored.folder / "report").iterdir()}
 
 
@@ -100,7 +100,7 @@ def test_the_culprit_s_diff_is_told_with_the_lines_nearest_to_the_failure(tmp_pa
             update={"hunks": (*others, named), "files": diff.files * 3, "changed_files": 3}
         )
         conclusion = rows.conclusion.model_copy(update={"diffs": (several,)})
-        report = report_of_rows(replace(rows, conclusion=conclusion))
+        report = make_report(replace(rows, conclusion=conclusion))
     shown = report.culprits[0].diff
     assert shown is not None
     assert len(shown.hunks) == 4
@@ -109,6 +109,13 @@ def test_the_culprit_s_diff_is_told_with_the_lines_nearest_to_the_failure(tmp_pa
     assert "```diff\n--- a.c\n@@ -3,2 +3,3 @@ f\n {\n+    softmax_rows(x);\n }\n... 7 more lines\n```" in text
     assert "softmax_rows | 3 ++-\n3 files changed, 2 insertions(+), 1 deletion(-)\n```" in text
     assert "What it changes, it has no parent:" in text
+
+
+def test_a_question_about_a_command_is_told_as_a_plan_tells_it(culprit: StoredBisection) -> None:
+    update = {"bad_when": None, "stack": COMMAND_STACK}
+    text = render_markdown(culprit.report().model_copy(update=update))
+    assert "| stack | none, only a command |" in text
+    assert "| bad when | the command fails as the bad end does |" in text
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(
@@ -122,7 +129,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
 
     monkeypatch.setattr("precision_bisect.store.durable_files.open_private", full)
     with pytest.raises(UserError, match="No space left on device"):
-        write_report(culprit.sessions, culprit.name, culprit.folder / "report")
+        write_report(culprit.rows(), culprit.folder / "report")
     monkeypatch.undo()
     assert {path.name: path.read_text() for path in (culprit.folder / "report").iterdir()} == before
 
@@ -130,7 +137,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
 def test_a_folder_that_cannot_be_made_is_one_clear_line(culprit: StoredBisection) -> None:
     (culprit.folder / "file").write_text("")
     with pytest.raises(UserError, match=r"expected a folder to write the report to: .*directory") as caught:
-        write_report(culprit.sessions, culprit.name, culprit.folder / "file" / "report")
+        write_report(culprit.rows(), culprit.folder / "file" / "report")
     assert "\n" not in str(caught.value)
 
 

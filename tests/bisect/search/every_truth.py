@@ -40,11 +40,11 @@ def searched(layers: str, truth: Truth, untestable: Set[Cell] = frozenset()) -> 
     """The matrix after all runs that the choice asks for."""
     matrix = LayerMatrix.from_layers(tuple(layers))
     while (cell := next_cell(matrix)) is not None:
-        assert matrix.outcome(cell) is None
-        matrix = matrix.with_outcome(cell, real(truth, cell, untestable))
+        assert matrix.known_outcome(cell) is None
+        matrix = matrix.add_outcome(cell, real(truth, cell, untestable))
     return matrix
 
 
 def runs(matrix: LayerMatrix) -> int:
     """How many there were, beside the ends."""
-    return len(matrix.told) - 2
+    return len(matrix.outcomes) - 2

@@ -11,9 +11,9 @@ from precision_bisect.bisect.search.decision import (
     PendingCulprit,
     Probe,
     capacity,
-    most_runs,
+    is_worth_waiting,
+    max_runs,
     next_run,
-    worth_waiting,
 )
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.hypotheses import GOOD_END
@@ -53,7 +53,7 @@ def test_every_search_ends_within_its_bound_whatever_each_commit_does(number: in
         commit = decision.commit if isinstance(decision, Probe) else decision.missing[0]
         failed = rng.random() < rates[commit]
         posterior = posterior.observe(Observation(commit, Outcome.BAD if failed else Outcome.GOOD))
-    assert most_runs(posterior) <= MOST
+    assert max_runs(posterior) <= MOST
 
 
 @pytest.mark.parametrize("culprit", [0, 3, 11])
@@ -63,7 +63,7 @@ def test_a_search_ends_where_each_commit_can_be_judged_once(culprit: int) -> Non
     for commit, outcome in ((GOOD_END, Outcome.GOOD), (11, Outcome.BAD)):
         posterior = posterior.observe(Observation(commit, outcome))
     while isinstance(decision := next_run(posterior), Probe | PendingCulprit):
-        assert len(posterior.observations) <= most_runs(posterior)
+        assert len(posterior.observations) <= max_runs(posterior)
         commit = decision.commit if isinstance(decision, Probe) else decision.missing[0]
         first = Outcome.BAD if commit >= culprit else Outcome.GOOD
         seen = commit in {seen.commit for seen in posterior.observations}
@@ -76,7 +76,7 @@ def test_a_bad_end_is_waited_for_as_long_as_the_ends_probably_differ() -> None:
     posterior = posterior.observe(Observation(GOOD_END, Outcome.GOOD))
     for _ in range(100):
         posterior = posterior.observe(Observation(15, Outcome.GOOD))
-        if not worth_waiting(posterior, bad=True, for_failure=True):
+        if not is_worth_waiting(posterior, bad=True, for_failure=True):
             break
     assert posterior.belief.commits.sum() < 0.5 < posterior.belief.no_culprit + posterior.belief.environment
     # A failure in one of 10 runs is missed by so many passes with 12 % at most, and no search's worth of runs is spent.
@@ -90,7 +90,7 @@ def test_a_good_end_that_fails_is_waited_for_for_three_runs_and_longer_where_the
             posterior = posterior.observe(Observation(15, outcome))
         for count in range(1, 50):
             posterior = posterior.observe(Observation(GOOD_END, Outcome.BAD))
-            if not worth_waiting(posterior, bad=False, for_failure=False):
+            if not is_worth_waiting(posterior, bad=False, for_failure=False):
                 return count
         return 50
 

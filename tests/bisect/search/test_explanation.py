@@ -35,7 +35,7 @@ def by_hand(graph: CommitGraph, tallies: Tallies, rates: Rates, culprit: int) ->
                     plain = commit in (GOOD_END, graph.bad)
                     used = OutcomeModel(concentration=model.concentration) if plain else model
                     rate = np.array([bad if is_bad else good])
-                    logs += float(used.log_likelihood(rate, fails=fails, passes=passes, told=told)[0])
+                    logs += float(used.log_likelihood(rate, fails=fails, passes=passes, near_culprit=told)[0])
                 total += weight * float(rates.weight[i, j]) * exp(logs)
     return log(total)
 
@@ -80,11 +80,11 @@ def test_the_evidence_of_each_culprit_is_that_of_all_rates_and_models(seed: int)
     tallies: Tallies = {GOOD_END: (0.0, 2.0), graph.bad: (2.0, 1.0), 3: (1.0, 1.0), 1: (0.0, 3.0)}
     found, groups = explained(graph, tallies, rates)
     for culprit in range(len(graph)):
-        group = np.flatnonzero(groups.of_commit == groups.of_commit[culprit])
+        group = np.flatnonzero(groups.group_of_commit == groups.group_of_commit[culprit])
         room = float(np.mean([room_to_grow(graph, commit) for commit in group.tolist()])) or 1e-15
         grown = growing_by_hand(graph, tallies, rates, culprit, float(group.mean()), room)
         expected = np.logaddexp(by_hand(graph, tallies, rates, culprit), grown)
-        assert found.log_evidence[groups.of_commit[culprit]] == pytest.approx(expected, abs=1e-6)
+        assert found.log_evidence[groups.group_of_commit[culprit]] == pytest.approx(expected, abs=1e-6)
 
 
 def test_reruns_of_one_commit_prove_no_more_than_that_its_outcome_is_its_own() -> None:
@@ -93,14 +93,14 @@ def test_reruns_of_one_commit_prove_no_more_than_that_its_outcome_is_its_own() -
     odds: list[float] = []
     for reruns in (1, 4, 16, 64):
         found, groups = explained(graph, {**ends, 4: (0.0, float(reruns))}, rates)
-        later, earlier = (float(found.log_evidence[groups.of_commit[c]]) for c in (5, 3))
+        later, earlier = (float(found.log_evidence[groups.group_of_commit[c]]) for c in (5, 3))
         odds.append(later - earlier)
     assert odds == sorted(odds)
     # However often it passes, that it would fail but for itself stays possible.
     assert odds[-1] - odds[-2] < 0.5
     assert odds[-1] < log(1000)
     wide, groups = explained(graph, {**ends, 4: (0.0, 2.0), 3: (0.0, 2.0)}, rates)
-    apart = wide.log_evidence[groups.of_commit[[5, 3]]]
+    apart = wide.log_evidence[groups.group_of_commit[[5, 3]]]
     assert apart[0] - apart[1] > odds[0]
 
 
@@ -108,11 +108,11 @@ def test_a_second_change_beside_it_explains_what_fails_on_another_line() -> None
     graph = CommitGraph([[], [0], [1], [0], [3], [2, 4]])
     both = {GOOD_END: (0.0, 1.0), 0: (0.0, 2.0), 1: (2.0, 0.0), 2: (2.0, 0.0), 3: (2.0, 0.0), 4: (2.0, 0.0)}
     found, groups = explained(graph, {**both, 5: (2.0, 0.0)}, Rates.unknown())
-    either = found.log_evidence[groups.of_commit[[1, 3]]]
+    either = found.log_evidence[groups.group_of_commit[[1, 3]]]
     # But for a fault that grows, which asks for the order of the commits, they are alike.
     assert abs(float(either[0] - either[1])) < 0.01
     # A commit that all failures build on, or that only the last one is, explains them less well.
-    others = found.log_evidence[groups.of_commit[[0, 5]]]
+    others = found.log_evidence[groups.group_of_commit[[0, 5]]]
     assert float(either[0]) > float(others.max())
 
 
@@ -120,5 +120,5 @@ def test_what_a_rerun_would_show_follows_what_the_commit_showed() -> None:
     graph = CommitGraph(line(9))
     tallies: Tallies = {GOOD_END: (0.0, 1.0), 8: (1.0, 0.0), 4: (0.0, 2.0), 6: (3.0, 0.0), 7: (0.0, 3.0)}
     found, groups = explained(graph, tallies, Rates.unknown())
-    here = groups.of_commit[5]
+    here = groups.group_of_commit[5]
     assert found.reruns[7][here] < 0.2 < 0.8 < found.fail_if_bad[here]

@@ -15,6 +15,12 @@ def test_ancestors_are_those_found_by_recursion(graph: CommitGraph):
         assert set(np.flatnonzero(graph.ancestors(commit))) == ancestors(graph.parents, commit)
 
 
+def test_a_mask_that_others_will_get_cannot_be_written_to():
+    graph = CommitGraph([[], [0]])
+    with pytest.raises(ValueError, match="read-only"):
+        graph.ancestors(1)[0] = False
+
+
 @given(graphs(), st.data())
 def test_ancestor_sums_count_each_ancestor_once(graph: CommitGraph, data: st.DataObject):
     weights = data.draw(st.lists(st.integers(0, 1000), min_size=len(graph), max_size=len(graph)))
@@ -74,7 +80,7 @@ def test_listing_puts_newest_first_and_a_child_before_its_parent():
         ([[], [2], []], None, r"parents of commit 1 in 0\.\.0"),
         ([[], [-1]], None, r"parents of commit 1 in 0\.\.0"),
         ([[], []], None, r"only the bad end, commit 1, to have no child, found \[0, 1\]"),
-        ([[], [0]], [1.0], r"one time a commit \(2\), found 1"),
+        ([[], [0]], [1.0], r"one time per commit \(2\), found 1"),
     ],
 )
 def test_refuses_what_is_no_range(parents: list[list[int]], times: list[float] | None, message: str):

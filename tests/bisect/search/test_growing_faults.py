@@ -33,7 +33,7 @@ def explained(runs: dict[int, tuple[int, int]], rates: Rates) -> tuple[Groups, G
     for commit in runs:
         groups = groups.split(LINE, commit)
     _, bad, _ = groups.sides(LINE)
-    fails, passes = np.array([runs[commit] for commit in groups.below], dtype=np.float64).T
+    fails, passes = np.array([runs[commit] for commit in groups.ancestor_masks], dtype=np.float64).T
     return groups, explain_growing_faults(LINE, groups, bad, fails, passes, rates)
 
 
@@ -58,7 +58,7 @@ def test_the_evidence_is_that_of_rates_which_grow_with_the_way() -> None:
             expected += chance
     # 5 commits follow it, one after another, to the bad end.
     prior = 0.05 * 0.75 * 5 / (5 + 2)
-    log_evidence = found.log_evidence[groups.of_commit[culprit]]
+    log_evidence = found.log_evidence[groups.group_of_commit[culprit]]
     assert log_evidence == pytest.approx(math.log(prior) + math.log(expected), abs=1e-6)
 
 

@@ -10,20 +10,20 @@ from precision_bisect.bisect.search.belief import Cell, LayerMatrix, Outcome, ne
 from tests.bisect.search.every_truth import Truth, all_cells, real, real_least, runs, searched, truths
 from tests.support.quick import quick_first
 
-MOST_SETS = {"ab": 2, "abc": 3, "abcd": 6, "abcde": 2}
+MAX_SETS = {"ab": 2, "abc": 3, "abcd": 6, "abcde": 2}
 
 
 def drawn_cells(layers: str, seed: int) -> Iterator[tuple[Truth, frozenset[Cell]]]:
     """Every truth with cells between the ends that cannot be tested, each with a chance of 0.3."""
     drawn = random.Random(seed)
-    for truth in truths(layers, MOST_SETS[layers]):
+    for truth in truths(layers, MAX_SETS[layers]):
         yield truth, frozenset(each for each in all_cells(layers)[1:-1] if drawn.random() < 0.3)
 
 
 def coupled_cells(layers: str, seed: int) -> Iterator[tuple[Truth, frozenset[Cell]]]:
     """Every truth with two pairs of which a new layer does not work with an old one."""
     drawn = random.Random(seed)
-    for truth in truths(layers, MOST_SETS[layers]):
+    for truth in truths(layers, MAX_SETS[layers]):
         pairs = drawn.sample(list(permutations(layers, 2)), 2)
         untestable = [
             each for each in all_cells(layers) if any(a in each and b not in each for a, b in pairs)
@@ -31,32 +31,34 @@ def coupled_cells(layers: str, seed: int) -> Iterator[tuple[Truth, frozenset[Cel
         yield truth, frozenset(untestable)
 
 
-@pytest.mark.parametrize("layers", quick_first(MOST_SETS, 3))
+@pytest.mark.parametrize("layers", quick_first(MAX_SETS, 3))
 def test_every_truth_is_proven_where_all_cells_can_be_tested(layers: str) -> None:
-    for truth in truths(layers, MOST_SETS[layers]):
+    for truth in truths(layers, MAX_SETS[layers]):
         matrix = searched(layers, truth)
         assert matrix.open_cells() == []
-        assert set(matrix.least()) == real_least(layers, truth)
-        assert not any(matrix.inseparable(cell) for cell in matrix.least())
+        assert set(matrix.minimal_bad_cells()) == real_least(layers, truth)
+        assert not any(matrix.has_untested_part(cell) for cell in matrix.minimal_bad_cells())
 
 
-@pytest.mark.parametrize("layers", quick_first(MOST_SETS, 2))
+@pytest.mark.parametrize("layers", quick_first(MAX_SETS, 2))
 def test_what_is_proven_is_so_and_what_is_not_is_left_open(layers: str) -> None:
     proven = asked = 0
     for truth, untestable in drawn_cells(layers, seed=len(layers)):
         matrix = searched(layers, truth, untestable)
         asked += 1
-        assert all(real(truth, cell) is Outcome.BAD for cell in matrix.least())
+        assert all(real(truth, cell) is Outcome.BAD for cell in matrix.minimal_bad_cells())
         if not matrix.open_cells():
             proven += 1
-            assert set(matrix.least()) == real_least(layers, truth, untestable)
+            assert set(matrix.minimal_bad_cells()) == real_least(layers, truth, untestable)
     assert proven > asked / 3
 
 
-@pytest.mark.parametrize("layers", quick_first(MOST_SETS, 2))
+@pytest.mark.parametrize("layers", quick_first(MAX_SETS, 2))
 def test_versions_that_need_each_other_are_told_together(layers: str) -> None:
     for truth, untestable in coupled_cells(layers, seed=len(layers)):
-        assert set(searched(layers, truth, untestable).least()) == real_least(layers, truth, untestable)
+        assert set(searched(layers, truth, untestable).minimal_bad_cells()) == real_least(
+            layers, truth, untestable
+        )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_a_table_of_four_layers_is_read_by_a_third_of_its_cells() -> None:
     assert len(told) == 16
     matrix = LayerMatrix.from_layers(LAYERS)
     while (cell := next_cell(matrix)) is not None:
-        matrix = matrix.with_outcome(cell, told[cell])
-    assert matrix.least() == [frozenset({"pto-isa"})]
+        matrix = matrix.add_outcome(cell, told[cell])
+    assert matrix.minimal_bad_cells() == [frozenset({"pto-isa"})]
     assert matrix.open_cells() == []
     assert runs(matrix) <= len(told) / 3

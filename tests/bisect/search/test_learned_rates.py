@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precision_bisect.bisect.ask.question import EarlierRuns, FlakyShare, RunTally, learn_rates
-from precision_bisect.bisect.search.rates import Rates
+from precision_bisect.bisect.search.rates import EarlierRuns, FlakyShare, Rates, RunTally, learn_rates
 
 SHIPPED = Rates.unknown()
 

@@ -18,7 +18,7 @@ from precision_bisect.bisect.search.halving import (
     next_step,
     total_steps,
 )
-from precision_bisect.bisect.search.testability import skip_probability
+from precision_bisect.bisect.search.testability import RepeatedError, skip_probability
 from tests.bisect.search.search_histories import (
     branching,
     count_by_culprit,
@@ -118,6 +118,41 @@ def test_a_cluster_of_skips_is_left_in_few_strides():
         assert answer == FoundCulprit(culprit)
         assert len(stretch & set(tested)) <= tests_in_it
         assert len(tested) <= 11 + tests_in_it
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {8, 9, 10, 14, 15, 23, 24, 25},
+        {3, 4, 6, 7, 8, 9, 11, 15, 20, 27},
+        {10, 11, 12, 14, 15, 16, 20, 21, 22},
+        {4, 5, 6, 13, 14, 15, 16, 17, 20},
+    ],
+)
+def test_an_error_that_comes_and_goes_hides_no_culprit(others: set[int]):
+    """The four ranges of a newcomer. The error names no file, and all commits between two of its own may fail so."""
+    culprit, known = 18, Knowledge.start(CommitGraph(line(30)))
+    while isinstance(step := next_step(known), Probe):
+        outcome = Outcome.BAD if step.commit >= culprit else Outcome.GOOD
+        is_other = step.commit + 1 in others
+        seen = Observation(
+            step.commit,
+            Outcome.SKIP if is_other else outcome,
+            blamed=(RepeatedError("FAIL: layout is wrong"),) if is_other else (),
+        )
+        known = known.observe(seen)
+    assert step == FoundCulprit(culprit)
+
+
+def test_an_error_that_is_seen_eight_times_leaves_the_commits_between_untried():
+    known, wall, culprit = Knowledge.start(CommitGraph(line(400))), range(100, 300), 200
+    while isinstance(step := next_step(known), Probe):
+        outcome = Outcome.BAD if step.commit >= culprit else Outcome.GOOD
+        causes = (RepeatedError("no such package"),) if step.commit in wall else ()
+        known = known.observe(Observation(step.commit, Outcome.SKIP if causes else outcome, blamed=causes))
+    assert isinstance(step, OnlySkipped)
+    assert step.candidates == tuple(range(100, 301))
+    assert len(known.skipped_commits) == 8
 
 
 def test_what_can_be_named_is_divided_first():

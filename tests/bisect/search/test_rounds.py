@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from precision_bisect.bisect.search.belief import Observation, Outcome
 from precision_bisect.bisect.search.decision import Answer, Round, Undecided, next_round
-from precision_bisect.bisect.search.graph import CommitGraph, Floats, Window
+from precision_bisect.bisect.search.graph import NO_WINDOWS, CommitGraph, Floats, Window, Windows
 from precision_bisect.bisect.search.halving import FoundCulprit, OnlySkipped
 from precision_bisect.bisect.search.hypotheses import GOOD_END
 from precision_bisect.bisect.search.posterior import Posterior, is_compared_in_one_place, next_comparison_runs
@@ -32,7 +32,7 @@ class Workers:
         bad: float = 1,
         seed: int = 0,
         skips: frozenset[int] = frozenset(),
-        windows: tuple[Window, ...] = (),
+        windows: Windows = NO_WINDOWS,
     ) -> None:
         self.graph, self.workers, self.skips, self.windows = graph, workers, skips, windows
         self.rng = random.Random(seed)
@@ -127,14 +127,14 @@ def test_four_workers_find_the_culprit_of_flaky_histories():
 
 
 def test_several_workers_step_around_what_was_reverted_too():
-    windows = (Window(20, 23), Window(40, 42))
+    windows = Windows([Window(20, 23), Window(40, 42)])
     simulated = Workers(CommitGraph(line(64)), 60, workers=2, windows=windows)
     assert simulated.search() == FoundCulprit(60)
     assert not {20, 21, 22, 40, 41} & set(simulated.started)
 
 
 def test_what_undoes_the_only_suspect_is_run_before_that_is_confirmed() -> None:
-    simulated = Workers(CommitGraph(line(16)), 5, workers=1, windows=(Window(5, 14),))
+    simulated = Workers(CommitGraph(line(16)), 5, workers=1, windows=Windows([Window(5, 14)]))
     assert simulated.search() == FoundCulprit(5)
     assert 14 in simulated.started[:5]
     assert simulated.started.count(14) == 1
@@ -207,7 +207,7 @@ def test_workers_for_whom_others_wait_do_not() -> None:
 
 
 def test_a_window_with_all_commits_before_it_starts_at_the_good_end():
-    simulated = Workers(CommitGraph(line(4)), 0, workers=3, windows=(Window(0, 2),))
+    simulated = Workers(CommitGraph(line(4)), 0, workers=3, windows=Windows([Window(0, 2)]))
     assert simulated.search() == FoundCulprit(0)
     assert GOOD_END in simulated.started
 

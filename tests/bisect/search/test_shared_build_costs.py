@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.search.belief import blend_suspicions, shared_costs, shared_rates
+from precision_bisect.bisect.search.belief import blend_suspicions, shared_build_costs, shared_build_rates
 
 
 def best_set(build: float, bits: list[float], runs: list[float]) -> float:
@@ -26,11 +26,11 @@ def test_the_rate_of_a_build_is_that_of_the_best_set_and_its_price_is_paid_once(
         )
         runs = np.array([[chance.uniform(0.1, 5)] * contents for _ in range(searches)])
         builds = np.array([chance.choice([0.0, chance.uniform(0, 30)]) for _ in range(contents)])
-        rates = shared_rates(builds, bits, runs)
+        rates = shared_build_rates(builds, bits, runs)
         for content in range(contents):
             expected = best_set(builds[content], bits[:, content].tolist(), runs[:, content].tolist())
             assert rates[content] == pytest.approx(expected)
-        costs = np.array([shared_costs(rates, bits[i], runs[i], builds) for i in range(searches)])
+        costs = np.array([shared_build_costs(rates, bits[i], runs[i], builds) for i in range(searches)])
         for content in np.flatnonzero(rates > 0):
             shares = (bits[:, content] / runs[:, content] >= rates[content] * (1 - 1e-9)).nonzero()[0]
             paid = costs[shares, content].sum()
@@ -41,8 +41,8 @@ def test_the_rate_of_a_build_is_that_of_the_best_set_and_its_price_is_paid_once(
 
 def test_a_search_alone_pays_its_build_and_its_run() -> None:
     builds, bits, runs = np.array([10.0, 0.0, 10.0]), np.array([1.0, 0.5, 0.0]), np.array([2.0, 2.0, 2.0])
-    rates = shared_rates(builds, bits[None], runs[None])
-    assert shared_costs(rates, bits, runs, builds) == pytest.approx([12, 2, 12])
+    rates = shared_build_rates(builds, bits[None], runs[None])
+    assert shared_build_costs(rates, bits, runs, builds) == pytest.approx([12, 2, 12])
 
 
 def test_what_others_suspect_weighs_as_much_as_all_else_and_leaves_no_commit_out() -> None:

@@ -76,11 +76,7 @@ def task_list(calls: Sequence[Call], *, first_id: int = 0) -> TaskList:
             successor=ordinal,
             argument=None,
             source=EdgeSource.TENSORMAP,
-            covered=None,
-            flags=(),
             tensor_id=None,
-            consumer=None,
-            producer=None,
         )
         for ordinal, call in enumerate(calls)
         for before in call.waits_for

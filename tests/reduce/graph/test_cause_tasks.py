@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from precision_bisect.reduce.graph.differences import program_differences
 from precision_bisect.reduce.localize.causes import Cause
 from precision_bisect.reduce.localize.changes import Change, ChangedPart
-from precision_bisect.reduce.localize.document import CauseInTasks, failure_cause
+from precision_bisect.reduce.localize.document import CauseDifferences, failure_cause
 from precision_bisect.runner.localization import FirstDivergent
 from tests.reduce.graph.small_graphs import Call, name_of, task_list
 
@@ -37,7 +37,7 @@ def told(failing: Sequence[Call], *tensors: FirstDivergent) -> tuple[object, ...
     differences = program_differences(
         task_list(failing), task_list(GOOD), name_of=name_of(failing), reference_name_of=name_of(GOOD)
     )
-    found = failure_cause(cause, CauseInTasks(cause=cause, differences=differences), tensors)
+    found = failure_cause(cause, CauseDifferences(cause=cause, differences=differences), tensors)
     return found.kernel, found.position, found.task_class, found.tensor
 
 

@@ -16,11 +16,7 @@ def edge(before: int, after: int) -> Edge:
         successor=after,
         argument=None,
         source=None,
-        covered=None,
-        flags=(),
         tensor_id=None,
-        consumer=None,
-        producer=None,
     )
 
 

@@ -83,7 +83,7 @@ def graph(tasks: tuple[tuple[int, str, str], ...] = TASKS) -> TaskGraph:
     }
     tensors = {
         number: GraphTensor(
-            tensor_id=number, buffer_address=number, version=0, dtype=DType.FLOAT32, buffer_numel=ELEMENTS
+            tensor_id=number, buffer_address=number, dtype=DType.FLOAT32, buffer_numel=ELEMENTS
         )
         for number in range(len(_BUFFERS))
     }
@@ -223,10 +223,10 @@ class SimulatedTask:
         simulated = cast("SimulatedBuild", alone.build)
         kernel = simulated.kernels(simulated.replayer.runs)[alone.task.ordinal]
         read, written = (alone.placement.tensors[index] for index in (0, 1))
-        left = tuple(buffer.copy() for buffer in contents)
+        buffers = tuple(buffer.copy() for buffer in contents)
         result = kernel(region_array(contents[read.buffer_index], read.region).copy())
-        region_array(left[written.buffer_index], written.region)[...] = result
-        return LoneResult(results={1: view("alone", result)}, left=left)
+        region_array(buffers[written.buffer_index], written.region)[...] = result
+        return LoneResult(results={1: view("alone", result)}, buffers=buffers)
 
 
 def executor_in(folder: Path, on_progress: Callable[[str], None] = lambda _text: None) -> Executor:

@@ -85,7 +85,7 @@ def divergent(
         task=bad.tasks.tasks[ordinal],
         counterpart=good.tasks.tasks[ordinal],
         dumped=DumpPair(actual=cast("ArgsDump", SimulatedDump(actual, left)), expected=known),
-        exceeds_harness=True,
+        exceeds_case_tolerance=True,
     )
 
 

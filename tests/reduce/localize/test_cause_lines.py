@@ -83,8 +83,8 @@ def test_how_often_the_good_build_fails_in_the_same_order_is_told() -> None:
         "as it is it fails in 3 of 3 runs, and the good build in none of 5"
     )
     assert told_of_turns(schedule="reverse", runs=3, failed=2, reference_runs=3, reference_fails=True) == (
-        "under schedule reverse it fails in 2 of 3 runs, and the good build in 1 of 3: it has a failure that "
-        "comes and goes too, so that nothing in which they differ is blamed"
+        "under schedule reverse it fails in 2 of 3 runs, and the good build in 1 of 3: it is flaky too, "
+        "so nothing in which they differ is blamed"
     )
     assert told_of_turns(runs=30, failed=1, reference_runs=30) == (
         "as it is it fails in 1 of 30 runs; 30 runs of the good build cannot tell whether it does: nothing in "
@@ -110,6 +110,30 @@ def told_of_a_cause(**cause: Any) -> list[str]:
 def test_a_harmless_change_beside_the_cause_in_its_file_is_named_by_its_place() -> None:
     *_, last = told_of_a_cause(changes=(LISTED,))
     assert last == "differ too, and do not make it fail: kernel_config.py:24 (out), kernels/aiv/y.cpp"
+
+
+def test_a_harmless_difference_of_the_toolchains_says_what_differs() -> None:
+    failure = CaseFailure(
+        rtol=1e-5, atol=1e-5, told=True, outputs=(FailingOutput(name="y", elements=8, wrong=2),)
+    )
+    commits = BuildChange(part="runtime", diff=("- compiler aaa", "+ compiler bbb"))
+    *_, last = told(failure=failure, cleared=[commits])
+    assert last == "differ too, and do not make it fail: the toolchain that runs it (compiler)"
+    causes = [FailureCause(what="it", confirmed=True, effect=1.0, changes=(commits,))]
+    shown = [line.strip() for line in told(failure=failure, causes=causes)]
+    assert shown[2:5] == ["the toolchain that runs it (compiler)", "- compiler aaa", "+ compiler bbb"]
+
+
+def test_a_replaced_line_is_quoted_before_new_ones_and_the_rest_is_counted() -> None:
+    """A new function does nothing until a line calls it."""
+    helper = "".join(f"int h{number};\n" for number in range(20))
+    texts = text_changes(
+        b"first;\nsame;\ncall(a);\n", source_lines(f"first;\n{helper}same;\ncall(b);\n".encode())
+    )
+    found = build_change(Change(part=ChangedPart.KERNEL, file="y.cpp", kernel="y", edits=texts))
+    assert found.diff[:3] == ("- call(a);", "+ call(b);", "+ int h0;")
+    assert (found.line, len(found.diff), found.diff[-1]) == (23, 13, "  ... and 10 more lines")
+    assert "    ... more in divergence.json" in told_of_a_cause(changes=(found,))
 
 
 def test_lines_that_were_moved_are_shown_once() -> None:

@@ -9,14 +9,25 @@ from typing import Any
 import torch
 
 from precision_bisect.reduce.localize.changes import BuildChanges, ChangedPart, data_changes
+from precision_bisect.reduce.localize.document import build_change
 from precision_bisect.reduce.replay.replay import RunnableBuild
 from tests.reduce.small_builds import SHIFT, WRONG, small_build
 
 
-def toolchain(python: str = "python") -> Any:
+def toolchain(python: str = "python", **settings: Any) -> Any:
     """What runs a build, told apart by its interpreter."""
-    stack = SimpleNamespace(repositories={})
-    return SimpleNamespace(stack=stack, python=python, platform="a2a3sim", schedule=None, environment={})
+    stack = SimpleNamespace(
+        repositories={name: SimpleNamespace(path=path) for name, path in settings.items()}
+    )
+    return SimpleNamespace(
+        stack=stack,
+        python=python,
+        platform="a2a3sim",
+        schedule=None,
+        environment={},
+        settings=frozenset[str](),
+        of_slot=False,
+    )
 
 
 def changes(failing: Path, reference: Path, failing_python: str = "python") -> BuildChanges:
@@ -40,9 +51,27 @@ def test_a_runtime_alone_is_no_change_of_sources(tmp_path: Path) -> None:
     good, same = (small_build(tmp_path / name, SHIFT) for name in ("good", "same"))
     found = changes(same, good, "another python")
     assert [change.part for change in found.changes] == [ChangedPart.RUNTIME]
+    (change,) = found.changes
+    assert change.settings == ("- python python", "+ python another python")
     assert found.source_changes == ()
     made = found.make(found.changes, tmp_path / "made", None)
     assert made.toolchain.python == "another python"
+
+
+def slot_toolchain(slot: str, **commits: str) -> Any:
+    """What runs the builds of a bisection: everything lies in a slot, at the commits of a side."""
+    made = toolchain(f"{slot}/venv/bin/python", **{name: f"{slot}/{name}" for name in commits})
+    return SimpleNamespace(**{**vars(made), "of_slot": True, "slot": slot, "slot_commits": lambda: commits})
+
+
+def test_two_slots_differ_by_the_commits_in_them(tmp_path: Path) -> None:
+    good, same = (small_build(tmp_path / name, SHIFT) for name in ("good", "same"))
+    (change,) = BuildChanges.compare(
+        RunnableBuild(path=same, toolchain=slot_toolchain("/slots/0", compiler="b" * 40, runtime="c" * 40)),
+        RunnableBuild(path=good, toolchain=slot_toolchain("/slots/1", compiler="a" * 40, runtime="c" * 40)),
+    ).changes
+    assert change.settings == (f"- compiler {'a' * 12}", f"+ compiler {'b' * 12}")
+    assert build_change(change).diff == change.settings
 
 
 def test_parts_are_put_into_the_good_build_one_by_one(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_budget_for_everything_takes_one_run_of_each(bad: SimulatedBuild, good
     found = search_in(bad, good).localize()
     assert [each.task.ordinal for each in found.divergent] == [1]
     assert len(bad.dumps) == len(good.dumps) == 1
-    assert {ordinal for ordinal, error in found.seen.items() if error} == {1, 2}
+    assert {ordinal for ordinal, error in found.errors.items() if error} == {1, 2}
     assert found.vanished == found.unvisited == ()
 
 

@@ -262,7 +262,11 @@ def test_negative_zeros_that_do_not_matter_are_not_shown(
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("to_u64(0.5f)", "to_u64(0.25f)", "task 1 grown: scalar 0 is 0.25, was 0.5"),
+        (
+            "to_u64(0.5f)",
+            "to_u64(0.25f)",
+            "task 1 grown: scalar 0 is 0.25 (0x3e800000), was 0.5 (0x3f000000)",
+        ),
         (
             "uint32_t gain_view_offsets[2] = {static_cast<uint32_t>(r0)",
             "uint32_t gain_view_offsets[2] = {static_cast<uint32_t>(r0 / 2)",

@@ -15,11 +15,11 @@ from precision_bisect.reduce.localize.footprints import (
     Owner,
     Owners,
     Place,
+    describe_stray_writers,
     examine,
     footprint_lines,
     footprints,
-    harmful_first,
-    writers_into,
+    sort_writers,
 )
 from precision_bisect.reduce.replay.replay import ReplayError, RunnableBuild, TaskValues
 from precision_bisect.reduce.replay.task_replay import Placement
@@ -195,7 +195,7 @@ def test_memory_is_called_as_the_orchestration_calls_it(tmp_path: Path) -> None:
     assert [owners.name(task, index) for index in (0, 1)] == ["a", "b"]
     whole = np.arange(ELEMENTS)
     assert owners.users(task, placement.buffers[0], whole) == Owner((0,), "a, which task 0 (scale) writes")
-    assert owners.describe_writers(task, placement.buffers[0], of=0) == "what task 0 (scale) left"
+    assert owners.describe_writers(task, placement.buffers[0], argument=0) == "what task 0 (scale) left"
     beyond = owners.owner(task, placement.buffers[0], ELEMENTS)
     assert beyond.text == "the buffer of b of task 1 (middle)"
     assert task.ordinal not in beyond.tasks
@@ -219,8 +219,8 @@ def _writer(position: int, kernel: str, into_tasks: tuple[int, ...]) -> TaskFoot
 def test_writers_into_a_task_come_first_whatever_the_words_say(tmp_path: Path) -> None:
     victim = SimulatedBuild.of(tmp_path / "build").tasks.tasks[1]
     found = [_writer(0, "harmless", ()), _writer(2, "elsewhere", (4,)), _writer(3, "culprit", (1, 4))]
-    assert [each.kernel for each in harmful_first(found)] == ["elsewhere", "culprit", "harmless"]
-    assert writers_into(found, victim).startswith("task 3 (culprit)")
+    assert [each.kernel for each in sort_writers(found)] == ["elsewhere", "culprit", "harmless"]
+    assert describe_stray_writers(found, victim).startswith("task 3 (culprit)")
 
 
 def test_a_write_of_an_earlier_version_is_read() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,16 +13,20 @@ import numpy as np
 import pytest
 
 from precision_bisect.reduce.localize import experiments
-from precision_bisect.reduce.localize.causes import LocalizationRequest
 from precision_bisect.reduce.localize.document import ExplainedFindings, StallFindings, first_divergent
 from precision_bisect.reduce.localize.failure import OutputJudge
 from precision_bisect.reduce.localize.investigate import compare, failing_run
-from precision_bisect.reduce.localize.reference import GoldenOutputs, KnownValues, ReferenceRuns
-from precision_bisect.reduce.reduce_cli import OutputFolder
+from precision_bisect.reduce.localize.reference import (
+    GoldenOutputs,
+    KnownValues,
+    LocalizationRequest,
+    ReferenceRuns,
+)
 from precision_bisect.runner.build_output.directory import GoldenData, TensorFolder
 from precision_bisect.runner.compare.statistics import Tolerance
-from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.errors import UsageError, UserError
 from precision_bisect.runner.localization import Stall, read_divergence
+from precision_bisect.runner.localization_job import OWNER_FILE, OutputFolder
 from tests.reduce.localize.simulated_build import (
     Array,
     SimulatedBuild,
@@ -124,8 +131,8 @@ def test_a_tensor_within_the_tolerance_is_no_entry(tmp_path: Path, good: Simulat
 def test_findings_are_written_with_their_page(tmp_path: Path, good: SimulatedBuild) -> None:
     bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
     output = OutputFolder(tmp_path / "out")
-    with output.open(apart_from=(bad.build,)) as work:
-        assert list(work.iterdir()) == []
+    with output.make_work_folder(apart_from=(bad.build,)) as work:
+        assert list(work.iterdir()) == [work / OWNER_FILE]
         findings = investigate(tmp_path, bad, good)
         output.write(findings.document(), findings.page())
     assert read_divergence(output.path) == findings.document()
@@ -142,16 +149,16 @@ def test_a_good_build_that_is_wrong_in_its_recorded_run_is_not_asked_again(tmp_p
     golden = GoldenData.open(good.data).outputs
     judge = OutputJudge(expected=golden, tolerance=Tolerance(rtol=1e-3, atol=1e-3), told=True)
     expected = ReferenceRuns.align(bad.recorded, good.recorded)
-    run = executor_in(tmp_path).execute(failing_run(bad.recorded, expected, judge, asks_good=True))
+    run = executor_in(tmp_path).execute(failing_run(bad.recorded, expected, judge, run_good=True))
     assert judge.failure(TensorFolder.open(tmp_path / "left-bad"))
-    assert (run.in_turns, run.may_be_of_both, run.required_passes) == (None, False, 1)
+    assert (run.in_turns, run.good_may_fail, run.required_passes) == (None, False, 1)
 
 
 def test_a_stall_has_no_page(tmp_path: Path, good: SimulatedBuild) -> None:
     stall = Stall(believed=True, reason="twice at one task", completed=3, total=5, tasks=())
     findings = StallFindings(request=request_of(good, tmp_path, Tolerance()), stall=stall)
     output = OutputFolder(tmp_path / "out")
-    with output.open(apart_from=()):
+    with output.make_work_folder(apart_from=()):
         output.write(findings.document(), findings.page())
     written = read_divergence(output.path)
     assert written is not None
@@ -159,9 +166,98 @@ def test_a_stall_has_no_page(tmp_path: Path, good: SimulatedBuild) -> None:
     assert not (output.path / "task_graph.html").exists()
 
 
-@pytest.mark.parametrize("inside", ["build", "build/deep", "."])
+@pytest.mark.parametrize("inside", ["build", "build/deep"])
 def test_an_output_folder_is_apart_from_what_is_read(tmp_path: Path, inside: str) -> None:
-    read = tmp_path / "build" if inside != "." else tmp_path / "work"
-    output = OutputFolder(tmp_path / inside)
-    with pytest.raises(UsageError, match="expected a folder outside"), output.open(apart_from=(read,)):
+    read = tmp_path / "build"
+    with (
+        pytest.raises(UsageError, match="expected a folder outside of"),
+        OutputFolder(tmp_path / inside).make_work_folder(apart_from=(read,)),
+    ):
         pass
+
+
+def test_a_build_in_the_work_folder_is_told_to_be_there(tmp_path: Path) -> None:
+    read = tmp_path / "work" / "build"
+    says = f"expected nothing to read in {tmp_path / 'work'}, where logs and dumps go, found {read}"
+    with (
+        pytest.raises(UsageError, match=re.escape(says)),
+        OutputFolder(tmp_path).make_work_folder(apart_from=(read,)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "file"])
+def test_a_work_folder_of_the_user_is_not_removed(tmp_path: Path, kind: str) -> None:
+    work, elsewhere = tmp_path / "out" / "work", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "mine").touch()
+    work.parent.mkdir()
+    if kind == "folder":
+        elsewhere.rename(work)
+    elif kind == "link":
+        work.symlink_to(elsewhere)
+    else:
+        work.touch()
+    before = sorted(tmp_path.rglob("*"))
+    with (
+        pytest.raises(UsageError, match=f"expected no {work}, .* found one that no localization made"),
+        OutputFolder(work.parent).make_work_folder(apart_from=()),
+    ):
+        pass
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_work_folder_of_a_killed_localization_is_made_anew(tmp_path: Path) -> None:
+    output = OutputFolder(tmp_path / "out")
+    with output.make_work_folder(apart_from=()) as work:
+        shutil.copytree(work, tmp_path / "left")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "left").rename(work)
+    (work / "dump").touch()
+    with output.make_work_folder(apart_from=()) as work:
+        assert not (work / "dump").exists()
+
+
+@pytest.mark.parametrize("files", [None, [], [".gitignore"], ["reduce-of"], ["mine"]])
+def test_a_localization_that_finds_nothing_leaves_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str] | None
+) -> None:
+    out = tmp_path / "out"
+    if files is not None:
+        out.mkdir()
+        monkeypatch.chdir(out)
+        for name in files:
+            (out / name).write_text("mine\n")
+    output = OutputFolder(out if files is None else Path())
+    with suppress(UserError), output.make_work_folder(apart_from=()):
+        raise UserError("nothing diverges")
+    assert out.exists() == (files is not None)
+    assert {path.name: path.read_text() for path in out.glob("*")} == dict.fromkeys(files or [], "mine\n")
+
+
+@pytest.mark.parametrize(("error", "stays"), [(UserError("see the log"), True), (KeyboardInterrupt(), False)])
+def test_logs_stay_after_an_error_that_may_name_them(
+    tmp_path: Path, error: BaseException, stays: bool
+) -> None:
+    output = OutputFolder(tmp_path / "out")
+    with suppress(UserError, KeyboardInterrupt), output.make_work_folder(apart_from=()) as work:
+        (work / "run.log.gz").touch()
+        raise error
+    assert (tmp_path / "out" / "work" / "run.log.gz").exists() == stays
+
+
+def test_the_page_of_an_earlier_localization_is_removed_with_its_document(
+    tmp_path: Path, good: SimulatedBuild
+) -> None:
+    bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
+    document = investigate(tmp_path, bad, good).document()
+    output = OutputFolder(tmp_path)
+    page = tmp_path / "task_graph.html"
+    page.write_text("of the user")
+    output.write(document, None)
+    assert page.exists()
+    output.write(document, "of the first localization")
+    output.replace_document(document)
+    assert page.read_text() == "of the first localization"
+    output.write(document, None)
+    assert not page.exists()

@@ -88,7 +88,7 @@ class Trials:
 
     def provoke(self, good: FakeBuild | None = None) -> OrderTrial | None:
         """Of `OrderTrials`."""
-        return self._executor.execute(self._trials.provoke(cast("RecordedBuild | None", good)))
+        return self._executor.execute(self._trials.find_failing_schedule(cast("RecordedBuild | None", good)))
 
     def as_it_is(self, good: FakeBuild) -> OrderTrial:
         """Of `OrderTrials`."""
@@ -258,7 +258,7 @@ def unordered_run(build: FakeBuild, folder: Path, good: FakeBuild | None, *, wai
     expected = SimpleNamespace(good=good, orders=lambda _before, _after: True)
     judge = OutputJudge(expected=saved(folder, 1.0), tolerance=Tolerance(), told=True)
     steps = failing_run(
-        cast("RecordedBuild", recorded), cast("ExpectedValues", expected), judge, asks_good=True
+        cast("RecordedBuild", recorded), cast("ExpectedValues", expected), judge, run_good=True
     )
     return executor_in(folder).execute(steps)
 

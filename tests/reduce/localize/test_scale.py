@@ -33,7 +33,7 @@ _ROOT = Path(__file__).parents[3]
 _COUNTED = (str(_ROOT / "reduce"), str(_ROOT / "runner" / "build_output"), __file__)
 """The many steps that compare two tensors do not depend on the tasks, and would hide others."""
 FEW, MANY = 40, 160
-MOST_GROWTH = 1.5 * MANY / FEW
+MAX_GROWTH = 1.5 * MANY / FEW
 """Far from the growth of a quadratic loop, which is 16, and above that of what is sorted or searched by halves."""
 
 
@@ -94,7 +94,7 @@ def test_graphs() -> None:
 
         return compare
 
-    assert growth(work) < MOST_GROWTH
+    assert growth(work) < MAX_GROWTH
 
 
 def test_missing_edges() -> None:
@@ -104,7 +104,7 @@ def test_missing_edges() -> None:
         tasks = task_list([call for call in tiles(count) if "scratch" not in str(call)])
         return lambda: missing_edges(tasks)
 
-    assert growth(work) < MOST_GROWTH
+    assert growth(work) < MAX_GROWTH
 
 
 def submits(count: int) -> Iterator[str]:
@@ -125,7 +125,7 @@ def test_names(loop: bool) -> None:
         names = ArgumentNames(parsed, tasks)
         return lambda: [names.name_of(task, 1) for task in tasks.tasks]
 
-    assert growth(work) < MOST_GROWTH
+    assert growth(work) < MAX_GROWTH
 
 
 @pytest.mark.parametrize("lanes", [1, 10])
@@ -144,7 +144,7 @@ def test_choice_of_dumps(lanes: int) -> None:
         assert len(chosen) == 10
         return lambda: next_tasks(observations, 10)
 
-    assert growth(work) < MOST_GROWTH
+    assert growth(work) < MAX_GROWTH
 
 
 def test_the_choice_needs_few_bits_for_each_pair_of_tasks() -> None:
@@ -201,4 +201,4 @@ def test_first_divergences_and_their_entries(tmp_path: Path) -> None:
 
         return localize
 
-    assert growth(work) < MOST_GROWTH
+    assert growth(work) < MAX_GROWTH

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from precision_bisect.reduce.localize.endings import RUNS_OF_A_STALL, examine_stall
+from precision_bisect.reduce.localize.endings import STALL_RERUNS, examine_stall
 from precision_bisect.reduce.localize.experiments import Executor, RunOnce
 from precision_bisect.reduce.replay.replay import RunnableBuild
 from precision_bisect.store.vocabulary import Verdict
@@ -50,7 +50,7 @@ def line(task: int) -> str:
 
 
 def test_two_stalls_at_one_task_are_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = examined(tmp_path, monkeypatch, [(STALL, line(2))] * RUNS_OF_A_STALL, PASS)
+    found = examined(tmp_path, monkeypatch, [(STALL, line(2))] * STALL_RERUNS, PASS)
     assert found.believed, found.reason
     assert (found.completed, found.total) == (3, 5)
     (task,) = found.tasks

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from precision_bisect.reduce.localize.localization_text import print_summary
+from precision_bisect.reduce.localize.localization_text import headline, print_summary
 from precision_bisect.runner.compare.diff_report import SummaryLines
 from precision_bisect.runner.localization import Divergence
 
@@ -69,6 +69,72 @@ def test_all_is_printed_where_all_is_asked_for() -> None:
     whole = printed(whole=True, missing_edges=edges)
     assert whole.count("missing edge: ") == 20
     assert " more " not in whole
+
+
+TENSOR = {
+    "task_id": "0x1",
+    "position": 1,
+    "kernel": "energy",
+    "kernel_sources": ("energy.cpp",),
+    "orchestration_source": "main.cpp",
+    "argument": 1,
+    "tensor": "energy",
+    "class": "introduced",
+    "reason": "it is wrong",
+}
+
+
+def test_tasks_alike_are_counted_or_all_printed() -> None:
+    tensors = tuple({**TENSOR, "position": number} for number in (1, 5, 7))
+    told = printed(width=200, first_divergent=tensors)
+    assert told.count("first divergent: ") == 1
+    assert "  the same in 2 more tasks of this kernel: tasks 5, 7\n" in told
+    whole = printed(width=200, whole=True, first_divergent=tensors)
+    assert whole.count("first divergent: ") == 3
+    assert "the same in" not in whole
+
+
+def test_a_source_is_named_once() -> None:
+    """The verdict may name the sources that differ. They are not listed again."""
+    generated = {
+        "origin": "compiler",
+        "shown": "what differs in a.cpp makes it fail",
+        "differing": ("a.cpp",),
+    }
+    assert printed(width=200, generated=generated).count("a.cpp") == 1
+    told = printed(width=200, generated={**generated, "only_failing": ("b.cpp",)})
+    assert "generated sources that differ too: b.cpp\n" in told
+    unsaid = printed(width=200, generated={**generated, "shown": "nothing is shown"})
+    assert "generated sources that differ: a.cpp\n" in unsaid
+
+
+def test_a_task_after_the_first_says_how_it_got_its_error() -> None:
+    task = {key: TENSOR[key] for key in ("task_id", "position", "kernel")}
+    told = printed(width=200, downstream=({**task, "class": "inherited", "reason": "its inputs are wrong"},))
+    assert "after it: task 1 energy, inherited: its inputs are wrong\n" in told
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ({}, "no task was seen to leave other values than it should"),
+        ({"first_divergent": (TENSOR,)}, "first divergent: energy of task 1 energy (0x1)"),
+        (
+            {"causes": ({"what": "a kernel", "confirmed": True, "effect": 1.0},) * 2},
+            "cause: a kernel (alone in the good build, it makes 100 % of what is wrong); 1 more cause",
+        ),
+        (
+            {"stall": {"believed": True, "reason": "none ended", "completed": 1, "total": 2, "tasks": ()}},
+            "stall: none ended",
+        ),
+        (
+            {"failure": {"rtol": 0.0, "atol": 0.0, "told": True, "outputs": ()}},
+            "the case passes",
+        ),
+    ],
+)
+def test_the_headline_is_the_most_important_finding(found: dict[str, Any], words: str) -> None:
+    assert headline(Divergence.model_validate({**NOTHING, **found})) == words
 
 
 def test_an_edge_that_the_reference_lacks_too_is_no_candidate() -> None:

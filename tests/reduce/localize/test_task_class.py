@@ -10,7 +10,7 @@ from precision_bisect.reduce.localize.attribute import Distances, TaskClass, cla
 
 
 @pytest.mark.parametrize(
-    ("out", "introduced", "propagated", "inputs", "floor", "disturbed", "expected"),
+    ("out", "introduced", "propagated", "inputs", "floor", "unexpected_inputs", "expected"),
     [
         # Right inputs: the kernel alone is wrong, be it by less than the floor, or it is right.
         (1e-3, 1e-3, 0.0, 0.0, 1e-6, False, TaskClass.INTRODUCED),
@@ -34,8 +34,8 @@ def test_class(
     propagated: float,
     inputs: float,
     floor: float,
-    disturbed: bool,
+    unexpected_inputs: bool,
     expected: TaskClass,
 ) -> None:
     distances = Distances(out=out, introduced=introduced, propagated=propagated, inputs=inputs, floor=floor)
-    assert classify(distances, disturbed=disturbed) is expected
+    assert classify(distances, unexpected_inputs=unexpected_inputs) is expected

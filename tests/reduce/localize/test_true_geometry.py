@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.reduce.localize.causes import LocalizationRequest
 from precision_bisect.reduce.localize.investigate import localize
-from precision_bisect.reduce.localize.reference import GoodBuild
+from precision_bisect.reduce.localize.reference import GoodBuild, LocalizationRequest
 from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.localization import Divergence
 from tests.demo.minirt_support import elementwise, kernel, orchestration, write_build

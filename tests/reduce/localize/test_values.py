@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.reduce.localize.causes import LocalizationRequest
 from precision_bisect.reduce.localize.investigate import localize
-from precision_bisect.reduce.localize.reference import GoldenOutputs, GoodBuild, RecordedValues
+from precision_bisect.reduce.localize.reference import (
+    GoldenOutputs,
+    GoodBuild,
+    LocalizationRequest,
+    RecordedValues,
+)
 from precision_bisect.runner.build_output.files import BuildOutputError
 from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.errors import UserError

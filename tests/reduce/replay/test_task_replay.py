@@ -17,6 +17,7 @@ from precision_bisect.reduce.replay.replay import TaskValues, WorkingCopy
 from precision_bisect.reduce.replay.task_replay import (
     Fill,
     IsolatedTask,
+    LayoutError,
     LoneResult,
     OverlappingTensorsError,
     Placement,
@@ -174,6 +175,18 @@ def test_a_tensor_lies_where_the_run_had_it(build: SimulatedBuild, tmp_path: Pat
     source = ComputedRuns.made[0].copy.build().orchestration().source.decode()
     assert "argument_0_shapes[2] = {4, 2}" in source
     assert "argument_0_offsets[2] = {1, 1}" in source
+
+
+@pytest.mark.parametrize(
+    ("start", "length", "fits"), [(8, 0, True), (4, 4, True), (8, 1, False), (9, 0, True)]
+)
+def test_a_region_at_the_end_of_its_buffer(start: int, length: int, fits: bool) -> None:
+    region = Region(dtype=DType.FLOAT32, shape=(length,), strides=(1,), start_offset=start)
+    if fits:
+        assert task_replay.view_of(region, (8,)).shape == (length,)
+    else:
+        with pytest.raises(LayoutError, match="expected a box of a buffer"):
+            task_replay.view_of(region, (8,))
 
 
 def test_two_tensors_of_one_buffer_share_it(build: SimulatedBuild, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_a_task_that_is_submitted_with_another_scalar_is_where_it_begins(tmp_pat
     found = compared(tmp_path, changed(GOOD, WRONG_FIRST), scalars={1: 3.0})
     assert shown(found) == [("1", "scale", 1, "introduced")]
     assert found.first_divergent[0].reason == (
-        "it is submitted otherwise: scalar argument 5 is 3.0, in the good run 2.0"
+        "it is submitted differently: scalar argument 5 is 3.0, in the good run 2.0"
     )
 
 
@@ -183,7 +183,7 @@ def test_the_kernel_that_a_real_compiler_broke_is_where_it_begins() -> None:
         DumpedRun(
             folder=build.folder.root,
             dump=build.args_dump(),
-            kernels={number: name for names in build.name_maps() for number, name in names.names.items()},
+            kernels=build.read_name_maps(),
         )
         for build in (BuildDirectory.open(RECORDED / f"chain_level2_{name}") for name in ("bad", "good"))
     )

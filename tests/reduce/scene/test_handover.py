@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.reduce import reduce_command
-from precision_bisect.reduce.localize.causes import LocalizationRequest
-from precision_bisect.reduce.reduce_cli import OutputFolder
+from precision_bisect.reduce.localize.reference import LocalizationRequest
 from precision_bisect.reduce.reduce_command import FOUND, main
 from precision_bisect.reduce.scene import SceneBuilds
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization import Divergence, FailureCause, read_divergence
-from precision_bisect.runner.localization_job import BuildToRun, LocalizationJob, SceneCase
+from precision_bisect.runner.localization_job import BuildToRun, LocalizationJob, OutputFolder, SceneCase
 from precision_bisect.runner.settings import load_stack
 from precision_bisect.store.durable_files import make_ignored_folder
 from tests.reduce.small_builds import SHIFT, small_build

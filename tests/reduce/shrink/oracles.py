@@ -34,7 +34,7 @@ def needing(*elements: int, rate: float = 1.0, seed: int = 0) -> Oracle:
 
     def oracle(run: Trial[Subset]) -> Answer:
         chance = random.Random(f"{seed} {hash(run.candidate)} {run.number}").random()
-        return Answer.INTERESTING if set(elements) <= run.candidate and chance < rate else Answer.NOT
+        return Answer.INTERESTING if set(elements) <= run.candidate and chance < rate else Answer.PASSED
 
     return oracle
 

@@ -21,10 +21,9 @@ from precision_bisect.reduce.shrink.edits import (
     smaller_sizes,
 )
 from precision_bisect.reduce.shrink.minimize import Answer, DependencyGraph
-from precision_bisect.reduce.shrink.oracle import TrialJournal
 from precision_bisect.reduce.shrink.program import Candidate, CandidateOrder, PlainValue, TaskSize
 from precision_bisect.reduce.shrink.program_text import KernelText
-from precision_bisect.reduce.shrink.shrinker import Gate, Shrinker
+from precision_bisect.reduce.shrink.shrinker import Gate, Shrinker, TrialJournal
 
 Rule = Callable[[Candidate], Answer]
 SOURCE = b"void kernel() { a(); int x = b(); c(x); x = d(); }"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.reduce.shrink import same_failure
+from precision_bisect.reduce.shrink import check_result
 from precision_bisect.reduce.shrink.reproducer import NO_STACK, CheckScript, Verified, runs_to_show
 
 
@@ -48,7 +48,7 @@ def _result(folder: Path, *, fails_in: int) -> None:
         script = folder / name / "run.sh"
         script.write_text(f'#!/bin/sh\ncd "$(dirname "$0")" || exit\n{body}\n')
         script.chmod(0o755)
-    shutil.copyfile(same_failure.__file__, folder / "failing" / "debug" / "same_failure.py")
+    shutil.copyfile(check_result.__file__, folder / "failing" / "debug" / "same_failure.py")
     expected = json.dumps({"code": 1, "patterns": ["wrong"]})
     (folder / "failing" / "debug" / "expected.json").write_text(expected)
     check = CheckScript(timeout=60, has_twin=True, script=None)

@@ -25,7 +25,7 @@ def searched(state: MinimizerState[Candidate], rule: Rule) -> tuple[Candidate, i
 def test_the_fewest_blocks_that_will_do_are_found_from_below(least: int, runs: int) -> None:
     """Task 0 needs some of its 8 blocks, task 1 is done with one; task 2 is not there."""
     kind = FewerBlocks({0: 8, 1: 4, 2: 2})
-    rule = lambda one: Answer.INTERESTING if dict(one.blocks).get(0, 8) >= least else Answer.NOT  # noqa: E731
+    rule = lambda one: Answer.INTERESTING if dict(one.blocks).get(0, 8) >= least else Answer.PASSED  # noqa: E731
     best, made = searched(kind.search(BEST, rate=1.0, again=False), rule)
     assert (dict(best.blocks).get(0, 8), dict(best.blocks)[1], made) == (least, 1, runs)
 
@@ -46,7 +46,7 @@ def test_sizes_become_smaller_one_after_the_other_on_what_was_taken_before() -> 
 
 def test_the_plainest_values_come_first() -> None:
     kind = PlainData(lambda _: ("x", "y"))
-    rule = lambda one: Answer.NOT if dict(one.plain).get("x") == "zeros" else Answer.INTERESTING  # noqa: E731
+    rule = lambda one: Answer.PASSED if dict(one.plain).get("x") == "zeros" else Answer.INTERESTING  # noqa: E731
     best, runs = searched(kind.search(BEST, rate=1.0, again=False), rule)
     assert (dict(best.plain), runs) == ({"x": "ones", "y": "zeros"}, 3)
 
@@ -65,7 +65,7 @@ def test_of_the_suspects_only_parts_of_what_is_left_are_tried() -> None:
 
 def test_where_failures_are_rare_an_option_is_asked_for_again() -> None:
     kind = KeepSuspects(((1,),))
-    runs = iter([Answer.NOT, Answer.NOT, Answer.INTERESTING])
+    runs = iter([Answer.PASSED, Answer.PASSED, Answer.INTERESTING])
     assert searched(kind.search(BEST, rate=0.5, again=False), lambda _: next(runs)) == (Candidate((1,)), 3)
-    assert searched(kind.search(BEST, rate=0.5, again=False), lambda _: Answer.NOT) == (BEST, 7)
+    assert searched(kind.search(BEST, rate=0.5, again=False), lambda _: Answer.PASSED) == (BEST, 7)
     assert searched(kind.search(BEST, rate=0.5, again=False), lambda _: Answer.INVALID) == (BEST, 1)

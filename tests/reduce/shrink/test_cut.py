@@ -39,10 +39,10 @@ class Counted:
     def task_values(self, ordinal: int) -> TaskValues:
         return TaskValues(before={0: view(ordinal)}, after={0: view(ordinal + 1)}, scalars={})
 
-    def read(self, ordinal: int) -> Mapping[int, TensorView]:
+    def inputs(self, ordinal: int) -> Mapping[int, TensorView]:
         return self.task_values(ordinal).before
 
-    def run_of(self, ordinal: int) -> str:
+    def source_run(self, ordinal: int) -> str:
         return "reference"
 
 
@@ -60,10 +60,10 @@ class Written:
             scalars={},
         )
 
-    def read(self, ordinal: int) -> Mapping[int, TensorView]:
+    def inputs(self, ordinal: int) -> Mapping[int, TensorView]:
         return self.task_values(ordinal).before
 
-    def run_of(self, ordinal: int) -> str:
+    def source_run(self, ordinal: int) -> str:
         return "reference"
 
 

@@ -45,15 +45,15 @@ def needed(candidate: Candidate) -> bool:
 
 def test_a_later_kind_lets_an_earlier_one_try_again(tmp_path: Path) -> None:
     """Task 1 may go once sizes are small, and sizes get that small once the input holds zeros."""
-    program = SmallProgram(DependencyGraph.without_edges(2))
+    program = SmallProgram(DependencyGraph.edgeless(2))
 
     def rule(candidate: Candidate) -> Answer:
         plain, extents = dict(candidate.plain), dict(candidate.extents)
         if extents.get(64) == 1 and plain.get("x0") != "zeros":
-            return Answer.NOT
+            return Answer.PASSED
         if 1 not in candidate.tasks and extents.get(64) != 1:
-            return Answer.NOT
-        return Answer.INTERESTING if needed(candidate) else Answer.NOT
+            return Answer.PASSED
+        return Answer.INTERESTING if needed(candidate) else Answer.PASSED
 
     oracle = PureOracle(rule)
     loop = shrinker(program, oracle, tmp_path)
@@ -64,8 +64,8 @@ def test_a_later_kind_lets_an_earlier_one_try_again(tmp_path: Path) -> None:
 
 def test_a_round_that_finds_nothing_new_costs_one_test_for_each_single_edit_at_most(tmp_path: Path) -> None:
     """All that was needed is found in the first round; what a later one asks again, the memory answers."""
-    program = SmallProgram(DependencyGraph.without_edges(16))
-    oracle = PureOracle(lambda one: Answer.INTERESTING if needed(one) else Answer.NOT)
+    program = SmallProgram(DependencyGraph.edgeless(16))
+    oracle = PureOracle(lambda one: Answer.INTERESTING if needed(one) else Answer.PASSED)
     loop = shrinker(program, oracle, tmp_path)
     loop.shrink(program.kinds())
     assert program.smaller_by_one(loop.best) == [replace(loop.best, collapsed=("k0",))]
@@ -74,9 +74,9 @@ def test_a_round_that_finds_nothing_new_costs_one_test_for_each_single_edit_at_m
 
 def test_a_program_that_needs_everything_costs_its_single_edits_and_few_more(tmp_path: Path) -> None:
     for tasks in (1, 2, 4):
-        program = SmallProgram(DependencyGraph.without_edges(tasks))
+        program = SmallProgram(DependencyGraph.edgeless(tasks))
         whole = program.order.whole
-        oracle = PureOracle(lambda one, whole=whole: Answer.INTERESTING if one == whole else Answer.NOT)
+        oracle = PureOracle(lambda one, whole=whole: Answer.INTERESTING if one == whole else Answer.PASSED)
         loop = shrinker(program, oracle, tmp_path / str(tasks))
         loop.shrink(program.kinds())
         assert loop.best == whole

@@ -10,10 +10,10 @@ from precision_bisect.reduce.shrink.program import Candidate
 from precision_bisect.reduce.shrink.shrinker import Gate
 from tests.reduce.shrink.small_programs import SmallProgram
 
-ORDER = SmallProgram(DependencyGraph.without_edges(3)).order
+ORDER = SmallProgram(DependencyGraph.edgeless(3)).order
 
 
-def asked(options: Sequence[Candidate], answer: Answer = Answer.NOT) -> list[Candidate]:
+def asked(options: Sequence[Candidate], answer: Answer = Answer.PASSED) -> list[Candidate]:
     """What of these is asked for one after the other, where the best has tasks 0 and 1."""
     gate = Gate(order=ORDER, best=Candidate((0, 1)), on_better=lambda _: None)
     state = gate.screen(Choices.search(gate.best, [lambda _: options], rate=1.0))

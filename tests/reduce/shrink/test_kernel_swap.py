@@ -45,9 +45,9 @@ def test_what_differs_is_put_alone_into_the_good_build_once(
 ) -> None:
     asked: list[tuple[list[str], list[int]]] = []
 
-    def flips(_swap: KernelSwap, found: Any, _wrong: dict[str, float]) -> bool:
-        asked.append((sorted(found.kernels), sorted(found.missing)))
-        return bool(found.kernels)
+    def flips(_swap: KernelSwap, differences: Any) -> bool:
+        asked.append((sorted(differences.kernels), sorted(differences.missing)))
+        return bool(differences.kernels)
 
     monkeypatch.setattr(KernelSwap, "_reproduces_failure", flips)
     monkeypatch.setattr(KernelSwap, "_wrong_outputs", {"y": 1.0})

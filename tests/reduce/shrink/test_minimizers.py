@@ -98,7 +98,7 @@ def test_what_is_needed_is_found_with_its_ancestors_and_no_more(name: str) -> No
         rng = random.Random(seed)
         graph = random_graph(rng, rng.randrange(2, 60))
         needed = rng.sample(range(len(graph)), rng.randrange(1, min(6, len(graph) + 1)))
-        assert Caller(needing(*needed)).minimize(STARTS[name](graph)) == graph.with_ancestors(needed)
+        assert Caller(needing(*needed)).minimize(STARTS[name](graph)) == graph.add_ancestors(needed)
 
 
 def test_the_result_is_a_least_one_by_brute_force() -> None:
@@ -111,9 +111,9 @@ def test_the_result_is_a_least_one_by_brute_force() -> None:
         def interesting(candidate: Subset, causes: list[set[int]] = causes) -> bool:
             return any(cause <= candidate for cause in causes)
 
-        best = Caller(lambda run: Answer.INTERESTING if interesting(run.candidate) else Answer.NOT).minimize(
-            minimize(graph)
-        )
+        best = Caller(
+            lambda run: Answer.INTERESTING if interesting(run.candidate) else Answer.PASSED
+        ).minimize(minimize(graph))
         smaller = (frozenset(kept) for size in range(len(best)) for kept in combinations(sorted(best), size))
         assert interesting(best)
         assert not any(interesting(kept) for kept in smaller if is_closed(graph, kept))
@@ -123,7 +123,7 @@ def test_the_result_is_a_least_one_by_brute_force() -> None:
 def test_one_fault_takes_a_bisection_and_a_sweep(n: int) -> None:
     for fault in range(0, n, n // 16):
         caller = Caller(needing(fault))
-        assert caller.minimize(minimize(DependencyGraph.without_edges(n))) == {fault}
+        assert caller.minimize(minimize(DependencyGraph.edgeless(n))) == {fault}
         assert len(caller.made) <= log2(n) + 4
 
 
@@ -133,13 +133,13 @@ def test_few_faults_take_about_as_many_bisections() -> None:
         for _ in range(10):
             needed = frozenset(rng.sample(range(512), count))
             caller = Caller(needing(*needed))
-            assert caller.minimize(minimize(DependencyGraph.without_edges(512))) == needed
+            assert caller.minimize(minimize(DependencyGraph.edgeless(512))) == needed
             assert len(caller.made) <= count * (log2(512) + 5)
 
 
 def test_when_all_is_needed_it_costs_little_more_than_to_test_each() -> None:
     caller = Caller(needing(*range(64)))
-    assert caller.minimize(minimize(DependencyGraph.without_edges(64))) == set(range(64))
+    assert caller.minimize(minimize(DependencyGraph.edgeless(64))) == set(range(64))
     assert len(caller.made) <= 3 * 64
 
 
@@ -156,10 +156,10 @@ def test_another_failure_is_stepped_around() -> None:
     def oracle(run: Trial[Subset]) -> Answer:
         if 20 in run.candidate and 50 not in run.candidate:
             return Answer.SLIPPED
-        return Answer.INTERESTING if 30 in run.candidate else Answer.NOT
+        return Answer.INTERESTING if 30 in run.candidate else Answer.PASSED
 
     caller = Caller(oracle)
-    assert caller.minimize(minimize(DependencyGraph.without_edges(64))) == {30}
+    assert caller.minimize(minimize(DependencyGraph.edgeless(64))) == {30}
     assert Answer.SLIPPED in {outcome for _, outcome in caller.made}
 
 
@@ -172,7 +172,7 @@ def test_a_flaky_failure_is_never_lost_and_nearly_always_minimal(rate: float) ->
         needed = rng.sample(range(40), 2)
         best = Caller(needing(*needed, rate=rate, seed=seed)).minimize(minimize(graph, rate=rate))
         assert set(needed) <= best
-        minimal += best == graph.with_ancestors(needed)
+        minimal += best == graph.add_ancestors(needed)
     assert minimal >= 38
 
 
@@ -192,7 +192,7 @@ def test_what_was_interrupted_goes_on_and_repeats_no_run(instant: int) -> None:
 
 
 def test_a_finished_search_is_replayed_without_a_run() -> None:
-    graph = DependencyGraph.without_edges(50)
+    graph = DependencyGraph.edgeless(50)
     first = Caller(needing(7, 31))
     best = first.minimize(minimize(graph))
     again = Minimizer(minimize(graph), Memory(first.made))
@@ -225,8 +225,8 @@ def test_picire_comes_to_the_same_result_in_more_runs() -> None:
 def test_probdd_first_drops_what_gains_most() -> None:
     """With p = 0.1, i (1 - p)^i is largest at i = 9 or 10; with 2 / n, at about n / 2."""
     few, many = (
-        ProbDD.start(DependencyGraph.without_edges(100), prior=0.1),
-        ProbDD.start(DependencyGraph.without_edges(100)),
+        ProbDD.start(DependencyGraph.edgeless(100), prior=0.1),
+        ProbDD.start(DependencyGraph.edgeless(100)),
     )
     assert few.query
     assert many.query
@@ -236,30 +236,30 @@ def test_probdd_first_drops_what_gains_most() -> None:
 
 def test_window_keeps_a_prefix_and_then_a_suffix() -> None:
     caller = Caller(needing(20, 40))
-    assert caller.minimize(Window.start(DependencyGraph.without_edges(64))) == set(range(20, 41))
+    assert caller.minimize(Window.start(DependencyGraph.edgeless(64))) == set(range(20, 41))
     assert len(caller.made) <= 2 * ceil(log2(64))
 
 
 def test_a_schedule_skips_phases_with_nothing_to_ask() -> None:
-    one = DependencyGraph.without_edges(1)
+    one = DependencyGraph.edgeless(1)
     assert Phases.start(Ddmin.start(one), lambda best, _seen: Sweep.start(one, best)).best == {0}  # pyright: ignore[reportArgumentType]
     assert Caller(needing(0)).minimize(minimize(one)) == {0}
-    assert Minimizer(minimize(DependencyGraph.without_edges(0))).is_done
+    assert Minimizer(minimize(DependencyGraph.edgeless(0))).is_done
 
 
 def test_all_of_a_long_series_of_passes_is_asked_for() -> None:
-    start = minimize(DependencyGraph.without_edges(2), rate=0.02)
+    start = minimize(DependencyGraph.edgeless(2), rate=0.02)
     assert passes_to_reject(0.02, 0.01) > 200
     assert Caller(needing(0, 1, rate=0.02)).minimize(start) == {0, 1}
 
 
 def test_no_run_is_asked_for_twice_or_told_unasked() -> None:
-    minimizer = Minimizer(minimize(DependencyGraph.without_edges(32)))
+    minimizer = Minimizer(minimize(DependencyGraph.edgeless(32)))
     asked = [run for _ in range(4) for run in minimizer.ask(3)]
     assert len(asked) == len(set(asked)) == 12
-    minimizer.tell(asked[0], Answer.NOT)
+    minimizer.tell(asked[0], Answer.PASSED)
     with pytest.raises(ValueError, match="expected a run that was asked for"):
-        minimizer.tell(asked[0], Answer.NOT)
+        minimizer.tell(asked[0], Answer.PASSED)
 
 
 def test_memory_answers_from_the_first_runs_alone() -> None:
@@ -269,9 +269,9 @@ def test_memory_answers_from_the_first_runs_alone() -> None:
     memory.record(Trial(candidate, 0), Answer.SLIPPED)
     assert memory.answer(Query(candidate, 1)) is Answer.SLIPPED
     assert memory.answer(Query(candidate, 2)) is Answer.INTERESTING
-    assert memory.answer(Query(frozenset(), 9)) is Answer.NOT
+    assert memory.answer(Query(frozenset(), 9)) is Answer.PASSED
     with pytest.raises(ValueError, match="expected a new run"):
-        memory.record(Trial(candidate, 0), Answer.NOT)
+        memory.record(Trial(candidate, 0), Answer.PASSED)
     assert dict(Memory(memory)) == dict(memory)
 
 

@@ -12,7 +12,7 @@ from benchmarks.reduce.driven import reduce_tasks, started
 from benchmarks.reduce.kills.interruptions import kill_and_resume
 from benchmarks.reduce.world import Cell, draw
 from precision_bisect.reduce.shrink.minimize import Answer
-from precision_bisect.reduce.shrink.oracle import TrialJournal
+from precision_bisect.reduce.shrink.shrinker import TrialJournal
 from precision_bisect.runner.errors import UserError
 
 
@@ -47,8 +47,8 @@ def test_a_journal_of_before_there_were_versions_is_gone_on_with(tmp_path: Path)
     file = tmp_path / "tests.jsonl"
     file.write_text('{"candidate": "ab12", "run": 1, "outcome": "slipped"}\n')
     journal = TrialJournal.open(file)
-    journal.record(("ab12", 2), Answer.NOT)
-    assert TrialJournal.open(file).answers == {("ab12", 1): Answer.SLIPPED, ("ab12", 2): Answer.NOT}
+    journal.record(("ab12", 2), Answer.PASSED)
+    assert TrialJournal.open(file).answers == {("ab12", 1): Answer.SLIPPED, ("ab12", 2): Answer.PASSED}
     assert [json.loads(line).get("schema_version") for line in file.read_text().splitlines()] == [None, 1]
 
 

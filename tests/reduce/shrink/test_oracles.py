@@ -68,7 +68,7 @@ def ran(folder: Path, verdict: Verdict, signature: str | None) -> FinishedRun:
         (Verdict.CRASH, "SIGFPE", Answer.SLIPPED),
         (Verdict.STALL, "scheduler timeout", Answer.SLIPPED),
         (Verdict.MISMATCH, "y", Answer.SLIPPED),
-        (Verdict.PASS, None, Answer.NOT),
+        (Verdict.PASS, None, Answer.PASSED),
         (Verdict.ENVIRONMENT_ERROR, "disk full", Answer.INVALID),
     ],
 )
@@ -76,7 +76,7 @@ def test_another_signature_is_another_failure(
     verdict: Verdict, signature: str | None, expected: Answer, tmp_path: Path
 ) -> None:
     found = ran(tmp_path, verdict, signature)
-    assert BrokenRun(Verdict.CRASH, "SIGSEGV").outcome(found, NOTHING_MADE) is expected
+    assert BrokenRun(Verdict.CRASH, "SIGSEGV").judge(found, NOTHING_MADE) is expected
 
 
 def test_outputs_of_a_signature() -> None:
@@ -216,12 +216,12 @@ def test_an_error_is_as_large_as_in_the_whole_run_but_for_tasks_that_may_reach_o
         pair: Any = SimpleNamespace(
             divergent_tasks=(1,),
             has_reference=True,
-            both=SimpleNamespace(reshaped_tasks=reshaped),
+            programs=SimpleNamespace(reshaped_tasks=reshaped),
             actual_values=lambda _task: view(3.0),  # pyright: ignore[reportUnknownLambdaType]
             expected_values=lambda _task: view(2.0),  # pyright: ignore[reportUnknownLambdaType]
             failing=SimpleNamespace(tasks=()),
         )
-        return WrongValues(pair).outcome(ending, made)
+        return WrongValues(pair).judge(ending, made)
 
     assert (outcome(set()), outcome({1})) == expected
 
@@ -235,5 +235,5 @@ def test_what_submits_no_task_has_no_wrong_value_and_nothing_is_run(
         submitted_tasks=lambda candidate: submitted,  # pyright: ignore[reportUnknownLambdaType]
         reference_tasks=lambda candidate: by_reference,  # pyright: ignore[reportUnknownLambdaType]
     )
-    oracle = DifferentialOracle(pair=pair, failure=WrongValues(nothing), maker=nothing, runner=nothing)
-    assert oracle.judge(Candidate((1,)), tmp_path) is Answer.NOT
+    oracle = DifferentialOracle(pair=pair, failure=WrongValues(nothing), maker=nothing)
+    assert oracle.judge(Candidate((1,)), tmp_path) is Answer.PASSED

@@ -19,7 +19,7 @@ from precision_bisect.reduce.shrink.program import (
 )
 from tests.reduce.shrink.small_programs import SmallProgram
 
-PROGRAM = SmallProgram(DependencyGraph.without_edges(4))
+PROGRAM = SmallProgram(DependencyGraph.edgeless(4))
 ORDER = PROGRAM.order
 TASKS = range(4)
 

@@ -32,7 +32,7 @@ def told(*, moves: bool = False, has_counterpart: bool = True, size: int = 2) ->
         {0: 0} if has_counterpart else {},
     )
     pair: Any = SimpleNamespace(
-        both=both,
+        programs=both,
         tasks={task.ordinal: task for task in both.failing.tasks},
         failing=SimpleNamespace(values=lambda _ordinal: values(1.0, 2.0)),
         reference_values=lambda _ordinal: values(5.0, 6.0, size),

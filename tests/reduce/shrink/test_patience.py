@@ -30,10 +30,10 @@ def test_a_candidate_that_fails_at_the_rate_is_rejected_with_the_error_s_chance_
     rejected = 0.0
     for fails in product((True, False), repeat=runs):
         memory = Memory(
-            (Trial(ONE, number), Answer.INTERESTING if fail else Answer.NOT)
+            (Trial(ONE, number), Answer.INTERESTING if fail else Answer.PASSED)
             for number, fail in enumerate(fails)
         )
-        if memory.answer(Query(ONE, runs)) is Answer.NOT:
+        if memory.answer(Query(ONE, runs)) is Answer.PASSED:
             rejected += prod(rate if fail else 1 - rate for fail in fails)
     assert rejected == pytest.approx((1 - rate) ** runs)
     assert rejected <= error
@@ -42,7 +42,7 @@ def test_a_candidate_that_fails_at_the_rate_is_rejected_with_the_error_s_chance_
 
 def test_one_failure_accepts_and_all_passes_are_waited_for() -> None:
     runs = passes_to_reject(0.5, 0.01)
-    memory = Memory((Trial(ONE, number), Answer.NOT) for number in range(runs - 1))
+    memory = Memory((Trial(ONE, number), Answer.PASSED) for number in range(runs - 1))
     assert memory.answer(Query(ONE, runs)) is None
     memory.record(Trial(ONE, runs - 1), Answer.INTERESTING)
     assert memory.answer(Query(ONE, runs)) is Answer.INTERESTING
@@ -62,8 +62,8 @@ def test_the_last_rejection_had_all_the_passes_that_the_rate_asks_for(rate: floa
     """However sure the bisection was: it is the sweep that has the last word."""
     for seed in range(10):
         caller = Caller(needing(5, 11, rate=rate, seed=seed))
-        assert caller.minimize(minimize(DependencyGraph.without_edges(32), rate=rate)) == {5, 11}
+        assert caller.minimize(minimize(DependencyGraph.edgeless(32), rate=rate)) == {5, 11}
         for one in (5, 11):
             outcomes = [outcome for run, outcome in caller.made if run.candidate == {one}]
             assert len(outcomes) >= passes_to_reject(rate, 0.01)
-            assert set(outcomes) == {Answer.NOT}
+            assert set(outcomes) == {Answer.PASSED}

@@ -40,10 +40,10 @@ class Computed:
         before, after = view("x", self._before[ordinal]), view("y", self._after[ordinal])
         return TaskValues({0: before}, {1: after}, {})
 
-    def read(self, ordinal: int) -> Mapping[int, TensorView]:
+    def inputs(self, ordinal: int) -> Mapping[int, TensorView]:
         return self.task_values(ordinal).before
 
-    def run_of(self, ordinal: int) -> str:
+    def source_run(self, ordinal: int) -> str:
         return "reference"
 
 

@@ -11,7 +11,7 @@ import torch
 
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.reduce.shrink import result
-from precision_bisect.reduce.shrink.result import PairRecorder
+from precision_bisect.reduce.shrink.result import PairRecorder, ShrinkRequest
 from precision_bisect.runner.case.case import freeze
 from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
@@ -55,24 +55,27 @@ def _racing(folder: Path, declared: str) -> Path:
 
 
 def _recorder(folder: Path, failing: Path, good: Path, toolchain: Toolchain) -> PairRecorder:
-    return PairRecorder(
+    asked = ShrinkRequest(
         failing=failing,
         reference=good,
         failing_toolchain=toolchain,
         reference_toolchain=toolchain,
-        golden=freeze(good / "data", folder / "golden"),
-        folder=folder / "work",
-        timeout=300,
+        golden_data=None,
         tolerance=Tolerance(),
-        any_failure=False,
-        on_progress=lambda _: None,
+        output=folder / "out",
+        jobs=1,
+        budget=None,
+        resume=False,
+        timeout=300,
     )
+    golden = freeze(good / "data", folder / "golden")
+    return PairRecorder(request=asked, golden=golden, folder=folder / "work", on_progress=lambda _: None)
 
 
 def test_a_race_that_passes_as_it_is_is_recorded_in_an_order_in_which_it_fails(
     tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result, "MOST_RUNS", 1)
+    monkeypatch.setattr(result, "MAX_RUNS", 1)
     serial = replace(good_trees.toolchain(), variables={"MINIRT_ORDER": "serial"})
     bad, good = _racing(tmp_path / "bad", "output"), _racing(tmp_path / "good", "inout")
     recorded = _recorder(tmp_path, bad, good, serial).record()
@@ -82,7 +85,7 @@ def test_a_race_that_passes_as_it_is_is_recorded_in_an_order_in_which_it_fails(
 
 
 def test_what_was_tried_is_said(tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result, "MOST_RUNS", 1)
+    monkeypatch.setattr(result, "MAX_RUNS", 1)
     good = small_build(tmp_path / "good", SHIFT)
     with pytest.raises(UserError, match=r"found 1, and one under each of .*, in which none does$"):
         _recorder(tmp_path, good, good, good_trees.toolchain()).record()
@@ -91,7 +94,7 @@ def test_what_was_tried_is_said(tmp_path: Path, good_trees: Trees, monkeypatch: 
 def test_a_task_that_is_not_submitted_is_the_first_that_went_wrong(
     tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result, "MOST_RUNS", 1)
+    monkeypatch.setattr(result, "MAX_RUNS", 1)
     ordered = good_trees.toolchain().with_schedule("serial")
     good, bad = _racing(tmp_path / "good", "inout"), _racing(tmp_path / "bad", "inout")
     source = bad / "orchestration" / "main.cpp"

@@ -8,14 +8,21 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
 
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.reduce.shrink.reproducer import ReductionResult, schema_text
+from precision_bisect.reduce.reduce_command import _print_reduction
+from precision_bisect.reduce.shrink.reproducer import (
+    ReductionResult,
+    _source_differences,
+    schema_text,
+)
 from precision_bisect.store.durable_files import read_document
 from tests.reduce.demo_builds import Trees, Twins
+from tests.reduce.small_builds import SHIFT, WRONG, small_build
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "reduction.schema.json"
 pytestmark = pytest.mark.xdist_group("reduction")
@@ -56,7 +63,7 @@ def test_the_published_schema_is_current() -> None:
     )
 
 
-def test_a_result_of_an_earlier_version_is_read() -> None:
+def test_a_result_of_an_earlier_version_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     size = {"before": 2, "after": 1}
     old = {
         "schema_version": 1, "failing_build": "bad", "reference": None, "stopped": "done", "failure": "mismatch",
@@ -66,7 +73,26 @@ def test_a_result_of_an_earlier_version_is_read() -> None:
         "cached": 0, "invalid": 0, "slipped": 0, "substituted": [], "preloaded": [],
         "verified": {"runs": 4, "failures": 4, "passes": None},
     }  # fmt: skip
-    assert read_document(ReductionResult, old).kept_tasks == ("1: middle",)
+    found = read_document(ReductionResult, old)
+    assert found.kept_tasks == ("1: middle",)
+    _print_reduction(found, Path("out"), SimpleNamespace(as_json=False, verbose=False))  # pyright: ignore[reportArgumentType]
+    assert capsys.readouterr().out.startswith("tasks 2 -> 1, left: task 1 (middle)\nkernels 2 -> 1, ")
+
+
+def test_why_it_fails_has_the_lines_in_which_the_sources_differ(tmp_path: Path) -> None:
+    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
+    path = next((bad / "kernels").rglob("middle.cpp")).relative_to(bad)
+    told = [*_source_differences(bad, good)]
+    first = told.index(f"--- passing/{path}")
+    assert told[:first] == ["The sources differ so (`-` passes, `+` fails):", "", "```diff"]
+    removed, added = (line for line in told if line[:1] in ("-", "+") and ";" in line)
+    assert (removed[0], SHIFT in removed, added[0], WRONG in added) == ("-", True, "+", True)
+    assert told[-2:] == ["```", ""]
+    assert [*_source_differences(bad, bad)] == [
+        "The sources of both builds are the same: they differ in how they are run.",
+        "",
+    ]
+    assert [*_source_differences(bad, tmp_path / "none")] == []
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -38,9 +39,10 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, good_trees: Trees) -> None
     process = subprocess.Popen(
         [
             *(*REDUCE, str(bad), "--reference", str(good), "--localize-only"),
-            *("--stack", str(good_trees.stack_file), "-o", str(output)),
+            *("--stack", str(good_trees.stack_file), "-o", str(output), "--json"),
         ],
         env={**os.environ, "SIMPLER_SCHEDULER_TIMEOUT_MS": "3600000"},
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=obey_interrupts,
@@ -49,9 +51,10 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, good_trees: Trees) -> None
     below = psutil.Process(process.pid).children(recursive=True)
     hold.let_go()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
+    printed, said = process.communicate()
     assert process.returncode == 130, said
     assert said.splitlines()[-1] == "interrupted; the same command begins anew"
+    assert json.loads(printed)["error"]["message"] == said.splitlines()[-1]
     # What was killed takes a moment to be gone; what was not stays.
     _, alive = psutil.wait_procs(below, timeout=60)
     assert alive == []

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -79,15 +80,15 @@ def test_every_success_is_on_disk_before_the_next_test(
 def test_a_build_that_does_not_fail_is_refused(tmp_path: Path, good_trees: Trees) -> None:
     good, toolchain = small_build(tmp_path / "good", SHIFT), good_trees.toolchain().with_schedule("serial")
     recorder = PairRecorder(
-        failing=good,
-        reference=good,
-        failing_toolchain=toolchain,
-        reference_toolchain=toolchain,
+        request=replace(
+            request(tmp_path / "asked", good_trees),
+            failing=good,
+            reference=good,
+            failing_toolchain=toolchain,
+            reference_toolchain=toolchain,
+        ),
         golden=freeze(good / "data", tmp_path / "golden"),
         folder=tmp_path / "work",
-        timeout=300,
-        tolerance=Tolerance(),
-        any_failure=False,
         on_progress=lambda _: None,
     )
     with pytest.raises(UserError, match="found 8 in which none does"):
@@ -112,7 +113,7 @@ def test_a_budget_covers_recordings_and_localizations(
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 6, done.output
     assert done.stderr.splitlines()[-1] == (
-        "the budget was spent before anything was found; the same command with a larger one begins anew"
+        "error: the budget was spent before anything was found; the same command with a larger one begins anew"
     )
     assert time.monotonic() - begun < 30
     left = set(psutil.Process().children(recursive=True)) - running
@@ -190,7 +191,10 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
 
     def opened(output: Path, *, resume: bool = False, options: tuple[str, ...] = ()) -> Path:
-        return open_output(output, [bad, good], options, resume=resume)
+        with open_output(output, [bad, good], options, resume=resume) as work:
+            assert work.is_dir()
+            (output / "tests.jsonl").touch()
+        return work
 
     for inside in (bad / "out", tmp_path):
         with pytest.raises(UsageError, match="expected a folder outside of"):

@@ -161,6 +161,7 @@ def test_the_copy_is_edited_and_not_the_build(tmp_path: Path) -> None:
     text = text.replace(
         '"aicpu_orchestration_entry"', '"aicpu_orchestration_entry", "signature": [_D.IN, _D.OUT]'
     )
+    text = f"from simpler.task_interface import ArgDirection as _D\n{text}"
     (original / "kernel_config.py").write_text(text)
     source = (original / "orchestration" / "main.cpp").read_bytes()
     copy = WorkingCopy.create(original, tmp_path / "copy")

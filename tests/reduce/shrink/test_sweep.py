@@ -39,9 +39,9 @@ def test_of_all_that_is_interesting_when_more_is_kept_nothing_smaller_is_left_in
         def interesting(candidate: Subset, causes: list[set[int]] = causes) -> bool:
             return any(cause <= candidate for cause in causes)
 
-        best = Caller(lambda run: Answer.INTERESTING if interesting(run.candidate) else Answer.NOT).minimize(
-            minimize(graph)
-        )
+        best = Caller(
+            lambda run: Answer.INTERESTING if interesting(run.candidate) else Answer.PASSED
+        ).minimize(minimize(graph))
         assert interesting(best)
         assert not any(interesting(kept) for kept in closed_sets(graph) if kept < best)
 
@@ -78,13 +78,15 @@ def test_what_cannot_go_alone_goes_with_its_dependents(otherwise: Answer) -> Non
     def oracle(run: Trial[Subset]) -> Answer:
         if 2 in run.candidate and 4 not in run.candidate:
             return otherwise
-        return Answer.INTERESTING if 1 in run.candidate else Answer.NOT
+        return Answer.INTERESTING if 1 in run.candidate else Answer.PASSED
 
     assert Caller(oracle).minimize(Sweep.start(graph, graph.all_elements)) == {0, 1}
 
     def needs_three(run: Trial[Subset]) -> Answer:
         """Now 2 and 3 are needed, and 4 still cannot go alone: all that may be dropped with it is tried."""
-        return oracle(run) if {2, 3} <= run.candidate or oracle(run) is not Answer.INTERESTING else Answer.NOT
+        return (
+            oracle(run) if {2, 3} <= run.candidate or oracle(run) is not Answer.INTERESTING else Answer.PASSED
+        )
 
     caller = Caller(needs_three)
     assert caller.minimize(Sweep.start(graph, graph.all_elements)) == graph.all_elements
@@ -97,14 +99,14 @@ def test_traps_are_left_at_the_optimum_or_the_sweep_saw_each_step_slip() -> None
         rng = random.Random(seed)
         graph = random_graph(rng, 40)
         fault = rng.randrange(40)
-        others = [task for task in range(40) if task not in graph.with_ancestors({fault})]
+        others = [task for task in range(40) if task not in graph.add_ancestors({fault})]
         if len(others) < 4:
             continue
         traps = [tuple[int, int](sorted(rng.sample(others, 2))) for _ in range(3)]
         oracle = trapped(needing(fault), *traps)
         best = Caller(oracle).minimize(minimize(graph))
         assert oracle(Trial(best, 0)) is Answer.INTERESTING
-        if best == graph.with_ancestors({fault}):
+        if best == graph.add_ancestors({fault}):
             optimal += 1
         else:
             assert Answer.SLIPPED in {oracle(Trial(best - {one}, 0)) for one in graph.sinks(best)}

@@ -7,7 +7,7 @@ from precision_bisect.runner.build_output.orchestration import (
     Span,
     call_arguments,
     callee,
-    declared_name,
+    declarator_name,
     descendants,
     parse_cpp,
     root_name,
@@ -36,7 +36,7 @@ def first(source: str, kind: str) -> Node:
 )
 def test_the_name_of_a_declaration_is_found_within_its_declarators(declaration: str, name: str) -> None:
     node = first(declaration, "declaration")
-    assert declared_name(node.child_by_field_name("declarator")) == name
+    assert declarator_name(node.child_by_field_name("declarator")) == name
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from precision_bisect.runner.build_output.files import (
     UnsafePathError,
     file_format,
     first_difference,
+    require_memory,
 )
 
 
@@ -76,7 +77,7 @@ def test_a_tree_does_not_grow_without_end(folder, monkeypatch):
         (folder.root / name).mkdir()
         for number in range(5):
             (folder.root / name / f"link{number}").symlink_to("../two" if name == "one" else "../one")
-    monkeypatch.setattr(folder_module, "MOST_ENTRIES", 30)
+    monkeypatch.setattr(folder_module, "MAX_ENTRIES", 30)
     with pytest.raises(FileTooLargeError, match="at most 30 files and folders"):
         folder.tree(lambda _path: "")
 
@@ -107,10 +108,13 @@ def test_a_folder_that_cannot_be_listed_is_named(folder, monkeypatch):
         (b"\x80\x02\x8a\nl\xfc", "a pickle, as torch.save made before torch 1.6"),
         (b"\x80\x04\x95", "a pickle"),
         (b"\x00\x01\x02", None),
+        (b"A\xff\xfe\x80" * 10_000, None),
+        ("x" + "\N{EURO SIGN}" * 10_000, "a text file"),
+        ("\N{EURO SIGN}".encode()[:2], None),
     ],
 )
 def test_formats_are_told_by_how_a_file_begins(tmp_path, content, found):
-    (tmp_path / "file").write_bytes(content)
+    (tmp_path / "file").write_bytes(content if isinstance(content, bytes) else content.encode())
     assert file_format(tmp_path / "file") == found
 
 
@@ -140,6 +144,43 @@ def test_refuses_what_is_no_regular_file(folder):
             folder.read(name, expected="x", limit=9)
     with pytest.raises((UnsafePathError, MissingFileError)):
         folder.read("loop", expected="x", limit=9)
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(folder, monkeypatch):
+    found = Folder.find
+
+    def find_and_grow(self, relative, *, expected):
+        located = found(self, relative, expected=expected)
+        located[0].write_bytes(b"abcd")
+        return located
+
+    monkeypatch.setattr(Folder, "find", find_and_grow)
+    with pytest.raises(FileTooLargeError, match="the file has grown"):
+        folder.read("a", expected="x", limit=3)
+
+
+def test_a_link_that_cannot_be_followed_is_not_one_to_nothing(folder, monkeypatch):
+    (folder.root / "far").symlink_to("sub")
+    located = Folder.locate
+
+    def refuse(self, relative):
+        if str(relative) == "far":
+            raise PermissionError(13, "Permission denied")
+        return located(self, relative)
+
+    monkeypatch.setattr(Folder, "locate", refuse)
+    assert (
+        folder.tree(lambda _path: "").refused["far"].found == "a file that cannot be read (Permission denied)"
+    )
+
+
+def test_memory_is_enough_where_the_kernel_does_not_tell_it(tmp_path, monkeypatch):
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\n")
+    monkeypatch.setattr(folder_module, "Path", lambda _path: tmp_path / "meminfo")
+    require_memory(tmp_path, 2**60)
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 9 kB\n")
+    with pytest.raises(FileTooLargeError, match="9216 left on this machine"):
+        require_memory(tmp_path, 2**60)
 
 
 def test_size_limit_and_missing_files(folder):

@@ -72,8 +72,7 @@ def test_everything_is_there(generated):
 def test_kernel_list_names_files_and_name_map(generated):
     config = generated.kernel_config()
     assert all(generated.folder.has_file(kernel.source) for kernel in config.kernels.values())
-    (names,) = generated.name_maps()
-    assert names.names == {kernel.func_id: kernel.name for kernel in config.kernels.values()}
+    assert generated.read_name_maps() == {kernel.func_id: kernel.name for kernel in config.kernels.values()}
 
 
 def test_every_task_that_ran_is_a_submit_in_the_source(generated):

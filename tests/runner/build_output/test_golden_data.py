@@ -135,7 +135,7 @@ def test_compressed_entries_are_refused_before_they_unfold(tmp_path):
 
 
 def test_large_pickles_and_listings_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensor_files, "MOST_DIRECTORY_BYTES", 2000)
+    monkeypatch.setattr(tensor_files, "MAX_DIRECTORY_BYTES", 2000)
     with zipfile.ZipFile(tmp_path / "t.pt", "w") as archive:
         archive.writestr("t/data.pkl", bytes(2001))
     with pytest.raises(FileTooLargeError, match="2001"):

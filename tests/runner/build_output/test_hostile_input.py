@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from precision_bisect.runner.build_output.args_dump import ArgsDump, ArgumentKind
-from precision_bisect.runner.build_output.directory import KernelConfig, NameMap, TensorFolder
+from precision_bisect.runner.build_output.directory import KernelConfig, TensorFolder, read_name_map
 from precision_bisect.runner.build_output.files import BuildOutputError, Folder
 from precision_bisect.runner.build_output.orchestration import Orchestration
 from precision_bisect.runner.build_output.task_graph import TaskGraph
@@ -50,7 +50,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "task_graph": ("deps.json", read_graph),
     "kernel_config": ("kernel_config.py", KernelConfig.open),
     "orchestration": ("sums.cpp", read_orchestration),
-    "name_map": ("name_map.json", lambda folder: NameMap.open(folder / "name_map.json")),
+    "name_map": ("name_map.json", lambda folder: read_name_map(folder / "name_map.json")),
     "torch_file": ("t.pt", read_tensor),
 }
 

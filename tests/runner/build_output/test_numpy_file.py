@@ -61,7 +61,7 @@ def test_an_archive_larger_than_memory_is_refused_before_it_unfolds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.savez_compressed(tmp_path / "a.npz", x=np.zeros(5000))
-    monkeypatch.setattr(tensor_files, "MOST_UNPACKED", 30_000)
+    monkeypatch.setattr(tensor_files, "MAX_UNPACKED_BYTES", 30_000)
     with pytest.raises(FileTooLargeError, match="30000 bytes together, found 40"):
         list_npz(folder(tmp_path), "a.npz")
 
@@ -114,7 +114,7 @@ def test_the_listing_of_an_archive_is_read_once(tmp_path: Path, monkeypatch: pyt
 def test_an_archive_of_too_many_arrays_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays: dict[str, Any] = {f"x{place}": np.zeros(1) for place in range(5)}
     np.savez(tmp_path / "a.npz", **arrays)
-    monkeypatch.setattr(tensor_files, "MOST_ENTRIES", 4)
+    monkeypatch.setattr(tensor_files, "MAX_ENTRIES", 4)
     with pytest.raises(FileTooLargeError, match="expected at most 4 arrays, found 5"):
         list_npz(folder(tmp_path), "a.npz")
 

@@ -235,12 +235,12 @@ def test_conditional_and_repeated_arguments_are_not_plain():
             "Arg p; p.add_input(a); if (x) { p.add_input(b); } for (;;) p.add_input(c); rt_submit_aic_task(0, p);"
         )
     ).submits
-    assert [one.plain for one in submit.arguments] == [True, False, False]
+    assert [one.is_added_once for one in submit.arguments] == [True, False, False]
 
 
 def test_an_argument_list_declared_in_the_loop_is_plain():
     (submit,) = parse(in_entry("for (;;) { Arg p; p.add_input(a); rt_submit_aic_task(0, p); }")).submits
-    assert [one.plain for one in submit.arguments] == [True]
+    assert [one.is_added_once for one in submit.arguments] == [True]
 
 
 def test_variables_of_the_same_name_in_sibling_blocks():

@@ -39,7 +39,7 @@ def test_strides_place_a_region_and_offsets_do_where_there_are_none() -> None:
 def test_an_edge_of_the_first_graphs_is_a_bare_pair() -> None:
     edge = GraphReader({}).read_edge((int(FIRST), int(SECOND)))
     assert (str(edge.predecessor), str(edge.successor)) == (FIRST, SECOND)
-    assert (edge.argument, edge.source, edge.covered, edge.consumer) == (None, None, None, None)
+    assert (edge.argument, edge.source, edge.tensor_id) == (None, None, None)
 
 
 def test_an_annotated_edge_says_where_it_comes_from() -> None:
@@ -49,16 +49,10 @@ def test_an_annotated_edge_says_where_it_comes_from() -> None:
             succ=SECOND,
             arg=2,
             source="tensormap",
-            overlap="covered",
-            consumer_dtype="FLOAT32",
-            consumer_shape=[6],
-            consumer_strides=[1],
+            tensor_id="7",
         )
     )
-    assert (edge.argument, edge.source, edge.covered) == (2, EdgeSource.TENSORMAP, True)
-    assert edge.consumer is not None
-    assert edge.consumer.shape == (6,)
-    assert edge.producer is None
+    assert (edge.argument, edge.source, edge.tensor_id) == (2, EdgeSource.TENSORMAP, 7)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precision_bisect.runner.build_output import args_dump
-from precision_bisect.runner.build_output.args_dump import format_task_id, parse_task_id
+from precision_bisect.runner.build_output.args_dump import format_task_id, parse_uint64
 
 
 def test_examples():
@@ -14,9 +14,7 @@ def test_examples():
 
 @given(st.integers(0, 2**64 - 1))
 def test_both_spellings_name_the_same_task(number):
-    assert (
-        parse_task_id(format_task_id(number)) == parse_task_id(str(number)) == parse_task_id(number) == number
-    )
+    assert parse_uint64(format_task_id(number)) == parse_uint64(str(number)) == parse_uint64(number) == number
 
 
 @pytest.mark.parametrize(
@@ -41,4 +39,4 @@ def test_both_spellings_name_the_same_task(number):
 )
 def test_anything_else_is_an_error(spelling):
     with pytest.raises(ValueError, match="64 bits"):
-        parse_task_id(spelling)
+        parse_uint64(spelling)

@@ -101,7 +101,7 @@ def test_an_archive_that_says_it_spans_disks_is_refused(tmp_path: Path) -> None:
 def test_packed_float4_is_two_numbers_an_element(tmp_path: Path) -> None:
     packed = torch.tensor([[0x21], [0xF7]], dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
     view = only_tensor(folder(tmp_path, packed))
-    assert view.converted == "FP4E2M1 as float32, two numbers an element"
+    assert view.converted == "float4_e2m1fn_x2 as float32, two numbers an element"
     assert view.torch().tolist() == [[0.5, 1.0], [6.0, -6.0]]
 
 

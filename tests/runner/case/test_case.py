@@ -152,8 +152,8 @@ def test_predecessors_get_the_stack_s_words_and_none_of_the_options(
     after = [word for option, word in pairwise(shim) if option == "--after"]
     assert after == ["/slot/cases/a.py -p sim --m 4", "/slot/cases/in/b.py -p sim 'two words'"]
     assert own == ("/slot/cases/case.py", "-p", "sim", "--save-data")
-    assert made.begins is not None
-    assert "of-this-run.json" in made.begins
+    assert made.begin_line is not None
+    assert "of-this-run.json" in made.begin_line
     assert drop_predecessors(stack) == small.stack()
 
 

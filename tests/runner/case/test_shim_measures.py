@@ -70,5 +70,5 @@ def test_errors_of_every_kind(tmp_path: Path) -> None:
 
 
 def test_what_no_tolerance_bounds_is_not_measured_by_it() -> None:
-    without = shim.errors_of(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 2.0]), rtol=1e-3, atol=0.0)
+    without = shim.tensor_errors(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 2.0]), rtol=1e-3, atol=0.0)
     assert without == {"beyond_tolerance": 0.5, "relative_l2": 0.5}

@@ -8,7 +8,7 @@ from precision_bisect.runner.tensor import DType
 
 
 def model_of(found: list[int], wanted: list[int], expected: list[int]) -> NullModel:
-    return NullModel.from_wrong(
+    return NullModel.from_wrong_elements(
         DType.UINT8, *(np.array(side, np.uint8) for side in (found, wanted, expected))
     )
 
@@ -28,7 +28,7 @@ def test_rare_values_agree_rarely() -> None:
 def test_errors_of_a_step_agree_as_often_as_others_have_them() -> None:
     wanted = np.arange(100, 200, dtype=np.uint8)
     found = wanted + np.where(np.arange(100) % 2, 1, -1).astype(np.uint8)
-    chance = NullModel.from_wrong(DType.UINT8, found, wanted, np.arange(256, dtype=np.uint8)).chance(
+    chance = NullModel.from_wrong_elements(DType.UINT8, found, wanted, np.arange(256, dtype=np.uint8)).chance(
         wanted + np.uint8(1)
     )
     assert chance == pytest.approx(0.5, abs=0.02)

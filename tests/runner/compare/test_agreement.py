@@ -111,7 +111,7 @@ def test_valid_rows() -> None:
     assert judged(9).numel == expected[:9].numel()
     assert not judged(10).passed
     assert judged(0).passed
-    assert "valid rows asked" in judged(99).reason
+    assert "valid rows, found 99" in judged(99).reason
     assert not judged(9, zero_tail=True).passed
     actual[9:] = 0
     assert judged(9, zero_tail=True).passed

@@ -22,6 +22,7 @@ from precision_bisect.runner.compare.diff_cli import CompareOptions, main
 from precision_bisect.runner.compare.judges import Comparison, ComparisonResult, Equality, compare_sources
 from precision_bisect.runner.compare.sources import open_sources
 from precision_bisect.runner.compare.statistics import Tolerance
+from precision_bisect.runner.tensor import NarrowFloat
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(
@@ -375,7 +376,7 @@ def test_dumps_of_eight_and_four_bits_are_compared_as_numbers(
     result = run(*sides, "-v")
     assert result.exit_code == 1, result.output
     assert f"{told}, max error 1 at" in result.output
-    assert f"{dtype} as float32" in result.output
+    assert f"compared {NarrowFloat[dtype].description}" in result.output
     assert run(sides[0], sides[0]).exit_code == 0
 
 
@@ -786,7 +787,7 @@ def test_a_row_of_nan_is_one_pattern_and_no_figure_counts_it(tmp_path: Path) -> 
         "nan against a: different, NaN or Inf spreading: 64 of 2048 elements differ, 64 NaN\n"
     )
     assert output.count("(confidence ") == 1
-    told = output.index("of the 1984 pairs without NaN or Inf alone")
+    told = output.index("1984; the lines below leave out the others")
     assert told < output.index("max ulp distance") < output.index("relative L2, cosine")
 
 
@@ -826,6 +827,18 @@ def test_float8_is_compared_as_float32(tmp_path: Path, spelled: str) -> None:
     assert result.exit_code == 1
     assert f"1 of 4 elements differ, max error 4 at [3], compared {spelled} as float32" in result.output
     assert run(tmp_path / "b.pt", tmp_path / "b.pt").exit_code == 0
+
+
+def test_equal_values_of_two_narrow_types_are_not_equal(tmp_path: Path) -> None:
+    for name, dtype in (("a", torch.float8_e4m3fn), ("b", torch.float8_e5m2)):
+        save(tmp_path / f"{name}.pt", torch.tensor([0.5, 1.0]).to(dtype))
+    result = run(tmp_path / "a.pt", tmp_path / "b.pt")
+    assert result.exit_code == 1
+    assert (
+        "dtype float8_e4m3fn as float32 against expected float8_e5m2 as float32, equal values"
+        in result.output
+    )
+    assert run(tmp_path / "a.pt", tmp_path / "b.pt", "--rtol", "0").exit_code == 0
 
 
 @pytest.mark.parametrize("suffix", ["pt", "npy"])

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from precision_bisect.runner.compare.diff_cli import CompareOptions, main
 from precision_bisect.runner.compare.diff_command import DIFFERENT, EQUAL, UNREADABLE, compare
+from precision_bisect.runner.errors import UsageError
 
 
 def options(*words: str | Path) -> CompareOptions:
@@ -37,15 +38,29 @@ def test_exit_codes(tensors: tuple[Path, Path], tmp_path: Path, capsys: pytest.C
     assert compare(options(zeros, ones, zeros)) == DIFFERENT
     capsys.readouterr()
     assert compare(options(zeros, tmp_path / "missing.pt")) == UNREADABLE
-    assert capsys.readouterr().err.startswith("error: ")
+    missing = (
+        f"{tmp_path / 'missing.pt'}: expected a file or folder of tensors, found nothing; check the path"
+    )
+    assert capsys.readouterr().err == f"error: {missing}\n"
+    (tmp_path / "build").mkdir()
+    torch.save(torch.zeros(2), tmp_path / "build" / "result.pt")
+    assert compare(options(zeros, tmp_path / "buidl" / "result.pt")) == UNREADABLE
+    assert capsys.readouterr().err.endswith(f"did you mean {tmp_path / 'build' / 'result.pt'}?\n")
 
 
 @pytest.mark.parametrize(
-    "words", [("--valid-rows", "1"), ("--topk", "indices"), ("--max-error-ratio", "0.1")]
+    "words",
+    [("--valid-rows", "1"), ("--topk", "indices"), ("--max-error-ratio", "0.1"), ("--zero-tail",)],
 )
 def test_options_that_do_not_go_together(tensors: tuple[Path, Path], words: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match=words[0]):
+    with pytest.raises(UsageError, match=words[0]):
         compare(options(*tensors, *words))
+
+
+def test_several_runs_are_compared_by_tolerances_alone(tensors: tuple[Path, Path]) -> None:
+    zeros, ones = tensors
+    with pytest.raises(UsageError, match="two paths beside --comparator"):
+        compare(options(zeros, ones, zeros, "--comparator", "ratio-reldiff"))
 
 
 def test_rows_that_are_not_valid_are_not_compared(tmp_path: Path) -> None:

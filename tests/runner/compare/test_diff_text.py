@@ -9,14 +9,16 @@ import torch
 from rich.console import Console
 
 from precision_bisect.runner.compare.diff_report import (
+    Remark,
+    Severity,
+    escape_unprintable,
     heat_text,
-    printable,
     show_difference,
     show_remarks,
     show_runs,
 )
 from precision_bisect.runner.compare.finding import Pattern, PatternMatch
-from precision_bisect.runner.compare.judges import ComparisonResult, Equality, Remark, Severity
+from precision_bisect.runner.compare.judges import ComparisonResult, Equality
 from precision_bisect.runner.compare.statistics import Tolerance, compare_runs, heat_map, measure
 from tests.runner.compare.tensor_makers import view_of
 
@@ -40,15 +42,15 @@ def different(name: str = "y") -> ComparisonResult:
         outcome=Equality.DIFFERENT,
         reason="1 of 2 elements differ",
         statistics=measure(actual, expected, EXACT),
-        findings=[PatternMatch(pattern=Pattern.OFFSET, confidence=0.5, evidence="+0.5 off")],
+        patterns=[PatternMatch(pattern=Pattern.OFFSET, confidence=0.5, evidence="+0.5 off")],
     )
 
 
 def test_names_cannot_steer_the_terminal(console: Console) -> None:
-    assert printable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\x0a"
+    assert escape_unprintable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\x0a"
     show_difference(console, different("y\x1b[2J"), in_detail=False)
     assert text_of(console) == (
-        "y\\x1b[2J: different, constant offset: 1 of 2 elements differ, max error 0.5 at [1]\n"
+        "y\\x1b[2J: different, perhaps constant offset: 1 of 2 elements differ, max error 0.5 at [1]\n"
     )
 
 
@@ -65,7 +67,7 @@ def test_quantiles_of_whole_numbers_are_whole(console: Console) -> None:
     """Elsewhere they are the middles of a histogram's bins."""
     wanted = torch.arange(100, dtype=torch.int8)
     actual, expected = view_of(wanted + 5), view_of(wanted)
-    found = replace(different("n"), statistics=measure(actual, expected, EXACT), findings=[])
+    found = replace(different("n"), statistics=measure(actual, expected, EXACT), patterns=[])
     show_difference(console, found, in_detail=True)
     assert "ulp" not in text_of(console)
     (errors,) = (line for line in text_of(console).splitlines() if "abs error at" in line)
@@ -93,6 +95,21 @@ def test_a_map_has_one_character_a_block() -> None:
     heat = heat_map(view_of(actual), view_of(expected), EXACT, height=2, width=2)
     assert heat_text(heat).plain.splitlines()[1:] == ["  ▒·", "  ·N"]
     assert np.asarray(heat.share_over).shape == (2, 2)
+
+
+def test_neighbouring_rows_of_a_map_that_are_right_are_counted() -> None:
+    expected = torch.zeros(8, 2)
+    actual = expected.clone()
+    actual[4] = 1.0
+    heat = heat_map(view_of(actual), view_of(expected), EXACT, height=8, width=2)
+    assert heat_text(heat).plain.splitlines()[1:] == [
+        "  4 rows of blocks are right",
+        "  ██",
+        "  3 rows of blocks are right",
+    ]
+    actual[1] = 1.0
+    heat = heat_map(view_of(actual), view_of(expected), EXACT, height=8, width=2)
+    assert heat_text(heat).plain.splitlines()[1:6] == ["  ··", "  ██", "  ··", "  ··", "  ██"]
 
 
 def test_runs_that_fail_in_different_rows_are_told_as_such(console: Console) -> None:

@@ -8,13 +8,8 @@ import pytest
 import torch
 
 from precision_bisect.runner.build_output.files import MalformedFileError
-from precision_bisect.runner.compare.judges import (
-    Comparison,
-    ComparisonResult,
-    Equality,
-    check_sources,
-    compare_sources,
-)
+from precision_bisect.runner.compare.diff_command import check_sources
+from precision_bisect.runner.compare.judges import Comparison, ComparisonResult, Equality, compare_sources
 from precision_bisect.runner.compare.sources import Entry, Scalar, Source
 from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.tensor import TensorView
@@ -139,5 +134,5 @@ def test_tensors_that_do_not_fit_into_memory_are_told_and_the_others_compared() 
     entries = {**actual.tensors, "x": replace(actual.tensors["x"], open=broken)}
     found = compared(replace(actual, tensors=entries), expected)
     assert found["x"].outcome is Equality.UNKNOWN
-    assert "has not the memory" in found["x"].reason
+    assert "does not have enough memory" in found["x"].reason
     assert found["y"].outcome is Equality.EQUAL

@@ -53,7 +53,7 @@ def test_neighbouring_numbers_are_one_unit_apart_also_across_zero() -> None:
 def test_nan_and_inf_are_flagged_and_count_as_no_error() -> None:
     actual, expected = torch.tensor([float("nan"), 1.0, 2.0]), torch.tensor([1.0, float("inf"), 2.0])
     block = apart(actual, expected, rule(0, 0))
-    assert block.wild[:3].tolist() == [ACTUAL_NAN, EXPECTED_INF, 0]
+    assert block.non_finite[:3].tolist() == [ACTUAL_NAN, EXPECTED_INF, 0]
     assert block.error[:3].tolist() == [0, 0, 0]
     assert block.over[:3].tolist() == [1, 1, 0]
 

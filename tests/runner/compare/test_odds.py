@@ -43,7 +43,7 @@ def test_ways_are_binomial() -> None:
 
 
 def test_a_filled_area_is_believed_and_a_strewn_one_is_not() -> None:
-    filled = place_confidence(wrong=(100, 100), sizes=(100, 10_000), strewn=log_ways(10_000, 100), cost=20)
-    half = place_confidence(wrong=(100, 100), sizes=(9_000, 10_000), strewn=log_ways(10_000, 100), cost=20)
+    filled = place_confidence(wrong=(100, 100), sizes=(100, 10_000), null_nats=log_ways(10_000, 100), cost=20)
+    half = place_confidence(wrong=(100, 100), sizes=(9_000, 10_000), null_nats=log_ways(10_000, 100), cost=20)
     assert filled > 0.95
     assert half < 0.1

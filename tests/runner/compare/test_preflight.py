@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from precision_bisect.runner.compare.judges import check_input, check_platform, check_tolerance
+from precision_bisect.runner.compare.diff_command import check_input, check_platform, check_tolerance
 from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.tensor import DType
 from tests.runner.compare.tensor_makers import FLOATS, each, view_of

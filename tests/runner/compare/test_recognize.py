@@ -75,7 +75,7 @@ def test_moves_are_sought_only_where_values_of_expected_stand_at_wrong_elements(
         return []
 
     monkeypatch.setattr(judges, "DETECTORS", (detect,))
-    monkeypatch.setattr(judges, "_MOVES", {detect})
+    monkeypatch.setattr(judges, "_MOVE_DETECTORS", {detect})
     for actual, calls in ((half, 1), (expected + noise, 0), (noise, 0), (expected.roll(1), 1)):
         tried.clear()
         assert named(actual, expected) == []

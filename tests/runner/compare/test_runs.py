@@ -14,8 +14,8 @@ from precision_bisect.runner.compare.statistics import (
     IncomparableError,
     Tolerance,
     compare_runs,
+    count_shared_rows,
     overlap_p_value,
-    shared_rows,
 )
 from tests.runner.compare.tensor_makers import view_of
 
@@ -94,7 +94,7 @@ def test_two_runs_have_an_exact_p_value(first: int, second: int) -> None:
 def test_three_runs_agree_with_all_placements_counted() -> None:
     rows, sizes = 6, (2, 3, 2)
     placements = list(itertools.product(*(itertools.combinations(range(rows), size) for size in sizes)))
-    overlaps = np.array([shared_rows(masks(rows, *placed)) for placed in placements])
+    overlaps = np.array([count_shared_rows(masks(rows, *placed)) for placed in placements])
     for seen in np.unique(overlaps):
         example = masks(rows, *placements[int(np.flatnonzero(overlaps == seen)[0])])
         exact = float(np.mean(overlaps >= seen))

@@ -14,7 +14,7 @@ from precision_bisect.runner.build_output.files import (
 )
 from precision_bisect.runner.build_output.tensor_files import FileContents, load_tensors
 from precision_bisect.runner.compare import sources
-from precision_bisect.runner.compare.sources import Source, copy_names, open_sources, same_scalar
+from precision_bisect.runner.compare.sources import Source, are_equal_scalars, copy_names, open_sources
 from tests.runner.build_output.build_files import KERNEL_CONFIG, record, write_dump
 
 
@@ -77,7 +77,7 @@ def test_a_build_has_its_golden_data_and_its_dump(tmp_path: Path) -> None:
 
 
 def test_a_path_without_tensors_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BuildOutputError, match="golden data"):
+    with pytest.raises(BuildOutputError, match="found nothing; check the path"):
         open_source(tmp_path / "none")
     (tmp_path / "w.safetensors").write_text("words")
     with pytest.raises(
@@ -110,7 +110,7 @@ def test_names_of_files_in_a_folder_are_their_paths(tmp_path: Path) -> None:
         "state.pt step",
     ]
     assert source.files["state.pt step"] == "state.pt"
-    assert source.plain == ("notes.txt",)
+    assert source.plain_files == ("notes.txt",)
     assert all(entry.open().numel == 1 for entry in source.tensors.values())
 
 
@@ -148,7 +148,7 @@ def test_what_a_compiler_and_a_runtime_write_for_themselves_is_left_out(tmp_path
     source = open_source(tmp_path)
     own = {f"case/{name}" for name in ("kernel_config.py", *files)} | {"scene/name_map_case.json"}
     assert source.left_out == dict.fromkeys(sorted(own), "part of the build")
-    assert set(source.plain) == {f"case/{name}" for name in others} | {"scene/other.json"}
+    assert set(source.plain_files) == {f"case/{name}" for name in others} | {"scene/other.json"}
 
 
 @pytest.mark.parametrize("place", ["", "data"])
@@ -171,7 +171,7 @@ def test_what_is_ignored_is_not_looked_at(tmp_path: Path) -> None:
         "sub/z.log": "--ignore *.log",
         "y.log": "--ignore *.log",
     }
-    assert source.plain == ("kept.txt",)
+    assert source.plain_files == ("kept.txt",)
 
 
 def test_a_dump_without_its_ignored_payloads_is_refused(tmp_path: Path) -> None:
@@ -229,9 +229,9 @@ def test_a_file_that_is_written_anew_meanwhile_is_told(tmp_path: Path) -> None:
 
 
 def test_scalars_are_the_same_bit_for_bit_or_equal() -> None:
-    assert same_scalar(float("nan"), float("nan"))
-    assert same_scalar(0.0, -0.0)
-    assert not same_scalar(1.0, 1.5)
+    assert are_equal_scalars(float("nan"), float("nan"))
+    assert are_equal_scalars(0.0, -0.0)
+    assert not are_equal_scalars(1.0, 1.5)
 
 
 def test_names_of_folders_do_not_keep_tensors_apart(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ class Hosts:
                 made = HostMachine(home=self.home(place), variables=dict(os.environ), max_probes=1).make(
                     key,
                     parcel,
-                    on_lack=lambda: self.tell(MissingContents(key, place)),
+                    on_missing=lambda: self.tell(MissingContents(key, place)),
                     on_activity=lambda slot, text: self.tell(TaskActivity(key, place, slot, text)),
                     interrupt=Interrupt(stopped),
                 )

@@ -26,16 +26,16 @@ def names(folder: Path) -> list[str]:
 def test_the_oldest_go_until_the_others_fit(tmp_path: Path) -> None:
     for hours, name in enumerate("abcd", 2):
         entry(tmp_path, name, hours=hours)
-    trim(tmp_path, most_bytes=250)
+    trim(tmp_path, max_bytes=250)
     assert names(tmp_path) == ["a", "b"]
-    trim(tmp_path, most_bytes=250)
+    trim(tmp_path, max_bytes=250)
     assert names(tmp_path) == ["a", "b"]
 
 
 def test_a_folder_is_an_entry(tmp_path: Path) -> None:
     entry(tmp_path, "probe/kept", hours=3, size=1000)
     entry(tmp_path, "other/kept", hours=2, size=1000)
-    trim(tmp_path, most_bytes=1000)
+    trim(tmp_path, max_bytes=1000)
     assert names(tmp_path) == ["other"]
 
 
@@ -44,9 +44,9 @@ def test_what_is_young_or_in_use_stays(tmp_path: Path) -> None:
     entry(tmp_path, "idle", hours=4)
     with hold_entries([used]):
         os.utime(used, (0, 0))
-        trim(tmp_path, most_bytes=0)
+        trim(tmp_path, max_bytes=0)
         assert names(tmp_path) == ["used", "young"]
-    trim(tmp_path, most_bytes=0)
+    trim(tmp_path, max_bytes=0)
     assert names(tmp_path) == [young.name]
 
 
@@ -54,7 +54,7 @@ def test_use_makes_young(tmp_path: Path) -> None:
     used = entry(tmp_path, "used", hours=5)
     with hold_entries([used]):
         pass
-    trim(tmp_path, most_bytes=0)
+    trim(tmp_path, max_bytes=0)
     assert names(tmp_path) == ["used"]
 
 
@@ -64,5 +64,5 @@ def test_what_is_gone_cannot_be_held(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_has_nothing(tmp_path: Path) -> None:
-    trim(tmp_path / "none", most_bytes=0)
+    trim(tmp_path / "none", max_bytes=0)
     assert names(tmp_path) == []

@@ -70,11 +70,13 @@ def test_a_task_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     second.start(small, "key")
     ended = second.until(lambda told: isinstance(told, TaskEnd))
     assert isinstance(ended, TaskEnd)
-    assert isinstance(ended.made, HostProbeResult)
-    assert ended.made.result.judgement is Judgement.GOOD
+    assert isinstance(ended.result, HostProbeResult)
+    assert ended.result.result.judgement is Judgement.GOOD
     assert second.told.empty()
     fetched = small.folder / "fetched"
-    result = Delivery(second.engine, second.parcels).fetch(ended.made, ended.place, fetched).move_to(fetched)
+    result = (
+        Delivery(second.engine, second.parcels).fetch(ended.result, ended.place, fetched).move_to(fetched)
+    )
     assert result.log == small.folder / "fetched" / "run.log.gz"
     assert result.log.is_file()
     second.engine.release("key")
@@ -112,7 +114,7 @@ def test_another_scheduler_at_the_same_address_is_heard_too(
         driver.deliver(small)
         ended = driver.until(lambda told: isinstance(told, TaskEnd))
         assert isinstance(ended, TaskEnd)
-        assert isinstance(ended.made, HostProbeResult)
+        assert isinstance(ended.result, HostProbeResult)
         driver.engine.release("second")
         driver.engine.close()
 
@@ -167,7 +169,7 @@ def test_certificates_of_dask_secure_all_that_travels(small: SmallStack, tmp_pat
         driver.deliver(small)
         ended = driver.until(lambda told: isinstance(told, TaskEnd))
         assert isinstance(ended, TaskEnd)
-        assert isinstance(ended.made, HostProbeResult)
+        assert isinstance(ended.result, HostProbeResult)
         driver.engine.release("key")
         driver.engine.close()
 

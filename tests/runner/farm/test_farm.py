@@ -247,7 +247,7 @@ def test_a_stopped_probe_is_not_heard_of_and_leaves_its_host_free(
     first = workers.begin(small.request(directory=small.folder / "1"))
     while not (isinstance(event := workers.next_event(timeout=60), Activity) and event.text == "running"):
         pass
-    assert event.where == "host a, slot 0"
+    assert event.place == "host a, slot 0"
     workers.cancel(first)
     (small.folder / "go").touch()
     second = workers.begin(small.request(directory=small.folder / "2"))

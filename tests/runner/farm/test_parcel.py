@@ -7,7 +7,7 @@ import pytest
 from precision_bisect.runner.case.case import RunOptions
 from precision_bisect.runner.farm.host import ParcelMaker
 from precision_bisect.runner.pins import MissingSubmoduleError
-from precision_bisect.runner.probe.judge import BadWhen
+from precision_bisect.runner.probe.judge import JudgingRule
 from precision_bisect.runner.probe.probe import ProbeRequest
 from precision_bisect.runner.workspace.home import Home
 from tests.runner.workspace.small_submodules import Submodules
@@ -23,8 +23,8 @@ def test_the_submodules_of_a_commit_travel_with_it(home: Home, tmp_path: Path) -
 
     def commits_of(sha: str) -> tuple[str, ...]:
         request = ProbeRequest(
-            revisions={"tool": sha}, case=None, platform="host", device=0, golden=None, bad_when=BadWhen(command=True),
-            options=RunOptions(), timeout=60, directory=tmp_path / "probe",
+            revisions={"tool": sha}, case=None, platform="host", device=0, golden=None,
+            judging_rule=JudgingRule(command=True), options=RunOptions(), timeout=60, directory=tmp_path / "probe",
         )  # fmt: skip
         return parcels.parcel(request).commits["tool"].commits
 

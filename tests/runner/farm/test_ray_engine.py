@@ -93,10 +93,12 @@ def test_a_probe_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     second.start(small, "key")
     ended = second.until(lambda told: isinstance(told, TaskEnd))
     assert isinstance(ended, TaskEnd)
-    assert isinstance(ended.made, HostProbeResult)
-    assert ended.made.result.judgement is Judgement.GOOD
+    assert isinstance(ended.result, HostProbeResult)
+    assert ended.result.result.judgement is Judgement.GOOD
     fetched = small.folder / "fetched"
-    result = Delivery(second.engine, second.parcels).fetch(ended.made, ended.place, fetched).move_to(fetched)
+    result = (
+        Delivery(second.engine, second.parcels).fetch(ended.result, ended.place, fetched).move_to(fetched)
+    )
     with gzip.open(result.log, "rt") as log:
         assert "GREETING=of the host" in (text := log.read())
     assert "RAY_" not in text
@@ -186,7 +188,7 @@ def test_a_head_that_goes_takes_all_with_it(small: SmallStack, tmp_path: Path) -
         driver.until(lambda told: isinstance(told, TaskActivity) and told.text == "running")
         end_node(node.process)
         ended = driver.until(
-            lambda told: isinstance(told, TaskEnd) and isinstance(told.made, LostEngineError)
+            lambda told: isinstance(told, TaskEnd) and isinstance(told.result, LostEngineError)
         )
         assert isinstance(ended, TaskEnd)
         with pytest.raises(LostEngineError, match="start the head and the nodes again, then resume"):

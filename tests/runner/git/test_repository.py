@@ -1,6 +1,7 @@
 """Reading real repositories, odd ones included, without leaving a trace in them."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -92,12 +93,12 @@ def test_words_that_stand_by_themselves_in_any_file_of_a_commit_are_told(reposit
     second = repository.commit("second", {"sub/a.sh": None, "c": "a\0WIDTH", "d": "-e LEVEL_"})
     git = GitRepository(repository.path)
     words = ["DEPTH", "LEVEL_", "LEVEL", "WIDTH"]
-    assert git.words_used(first, words) == {"DEPTH", "LEVEL_"}
-    assert git.words_used(second, words) == {"LEVEL_"}
-    assert git.words_used(second, ["DEPTH"]) == frozenset()
-    assert git.words_used(second, []) == frozenset()
+    assert git.grep_words(first, words) == {"DEPTH", "LEVEL_"}
+    assert git.grep_words(second, words) == {"LEVEL_"}
+    assert git.grep_words(second, ["DEPTH"]) == frozenset()
+    assert git.grep_words(second, []) == frozenset()
     with pytest.raises(GitError):
-        git.words_used("1" * 40, words)
+        git.grep_words("1" * 40, words)
 
 
 def test_gitlinks_and_texts(repository: TestRepository) -> None:
@@ -140,6 +141,15 @@ def test_revisions(repository: TestRepository, revision: str, found: bool) -> No
     else:
         with pytest.raises(UserError, match="--good"):
             git.resolve(revision, option="--good")
+
+
+def test_a_misspelt_name_gets_the_nearest_one(repository: TestRepository) -> None:
+    repository.commit("a", {"a": "1"})
+    repository.git("tag", "release-1.2")
+    git = GitRepository(repository.path)
+    for misspelt, hint in (("relaese-1.2~0", "did you mean release-1.2?"), ("zz", "see git log there")):
+        with pytest.raises(UserError, match=re.escape(hint)):
+            git.resolve(misspelt, option="--good")
 
 
 def test_an_annotated_tag_is_its_commit(repository: TestRepository) -> None:
@@ -308,13 +318,13 @@ def test_lines_are_found_in_the_text_files_of_a_commit(repository: TestRepositor
     first = repository.commit("first", {"a b:c.h": "#include <x>\nint y;\n# include <z>\n", "d": "include\n"})
     repository.commit("second", {"a b:c.h": "\n"})
     git = GitRepository(repository.path)
-    assert [*git.lines_like(first, "^# *include")] == [
+    assert [*git.grep_lines(first, "^# *include")] == [
         ("a b:c.h", "#include <x>"),
         ("a b:c.h", "# include <z>"),
     ]
-    assert [*git.lines_like(first, "nothing")] == []
+    assert [*git.grep_lines(first, "nothing")] == []
     with pytest.raises(GitError):
-        list(git.lines_like("1" * 40, "x"))
+        list(git.grep_lines("1" * 40, "x"))
 
 
 def test_the_branch_that_is_checked_out(repository: TestRepository) -> None:

@@ -1,6 +1,7 @@
 """A change that was made twice is known by its lines, wherever they stand."""
 
-from precision_bisect.runner.git import GitRepository, commits_with_same_change
+from precision_bisect.runner.commit_diff import commits_with_same_change
+from precision_bisect.runner.git import GitRepository
 from tests.conftest import TestRepository
 
 TEXT = "".join(f"line {number}\n" for number in range(40))

@@ -128,9 +128,9 @@ def test_what_f499ad2_left_in_a_folder_is_read() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"max_error": 0.5, "max_error_index": (1, 2), "max_ulps": 7}, "error 0.5 at [1, 2]"),
+        ({"max_error": 0.5, "max_error_index": (1, 2), "max_ulps": 7}, "absolute error 0.5 at [1, 2]"),
         ({"nan": 3}, "3 NaN"),
-        ({"nan": 3, "inf": 1, "max_error": 2.0}, "3 NaN, 1 Inf, error 2"),
+        ({"nan": 3, "inf": 1, "max_error": 2.0}, "3 NaN, 1 Inf, absolute error 2"),
         ({}, "-0.0 stands for 0.0 or the other way round"),
     ],
 )

@@ -4,10 +4,19 @@ import pytest
 
 from precision_bisect.runner.errors import UsageError, UserError
 from precision_bisect.runner.probe import judge as judge_module
-from precision_bisect.runner.probe.judge import BadWhen, Crash, LineMatcher, Listener, PredicateAbortError
-from precision_bisect.runner.verdict.classify import Classification, Classifier, Ending
+from precision_bisect.runner.probe.judge import (
+    Crash,
+    JudgingRule,
+    LineMatcher,
+    Listener,
+    PredicateAbortError,
+    distinguishing_condition,
+)
+from precision_bisect.runner.verdict.classify import Classification, Classifier
+from precision_bisect.runner.verdict.rules import Ending
 from precision_bisect.runner.verdict.symptoms import Symptoms
 from precision_bisect.store.vocabulary import Judgement, Verdict
+from tests.runner.verdict.test_symptoms import shown
 
 G, B, S = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
 
@@ -18,23 +27,25 @@ def found(verdict: Verdict, signature: str | None = None) -> Classification:
 
 def judge(text: str, classification: Classification, *lines: str) -> Judgement:
     """What a stack's run is that printed some lines."""
-    bad_when = BadWhen.parse(text)
+    bad_when = JudgingRule.parse(text)
     assert bad_when.bad is not None
     seen = LineMatcher(bad_when.bad.line_pattern)
     for line in lines:
         seen.feed(line)
-    return bad_when.judge(classification, Symptoms(exit_code=0), of_bad=seen, of_good=LineMatcher(None))
+    return bad_when.judge(
+        classification, Symptoms(exit_code=0), bad_matcher=seen, good_matcher=LineMatcher(None)
+    )
 
 
 def run(
     code: int, *lines: str, bad: str | None = None, good: str | None = None, crash: Crash = "skip"
 ) -> Judgement:
     """What a command is that printed some lines and ended with an exit code, or by a signal."""
-    listener = Listener(Classifier([]), BadWhen.parse(bad, good=good, command=True, crash=crash))
+    listener = Listener(Classifier([]), JudgingRule.parse(bad, good=good, command=True, crash=crash))
     for line in lines:
         listener.feed("stdout", line)
     killed_by = -code if code < 0 else None
-    ending = Ending(exit_code=None if code < 0 else code, signal=killed_by, timed_out=False, cancelled=False)
+    ending = Ending(exit_code=None if code < 0 else code, signal=killed_by)
     return listener.finish(ending, None, kernels={})[1]
 
 
@@ -73,10 +84,10 @@ def test_an_error_above_the_size_is_bad_also_where_the_case_passes() -> None:
     assert judged(Verdict.MISMATCH, not_finite=0.5) is B
     assert judged(Verdict.PASS) is S
     assert judged(Verdict.STALL, relative_l2=9e-4) is S
-    condition, nothing = BadWhen.parse("relative_l2:1e-4").bad, LineMatcher(None)
+    condition, nothing = JudgingRule.parse("relative_l2:1e-4").bad, LineMatcher(None)
     assert condition.missing_measurement(found(Verdict.PASS), nothing) == "no relative l2 was measured"
     assert condition.missing_measurement(found(Verdict.CRASH), nothing) is None
-    assert BadWhen.parse("mismatch").bad.missing_measurement(found(Verdict.PASS), nothing) is None
+    assert JudgingRule.parse("mismatch").bad.missing_measurement(found(Verdict.PASS), nothing) is None
 
 
 @pytest.mark.parametrize("text", ["mismatch", "signature:disk full", "regex:x", "max_diff:0.5"])
@@ -89,7 +100,7 @@ def test_a_fault_of_the_machine_is_never_bad(text: str) -> None:
     ["mismatch", "stall", "build_error", "signature:out", "regex:a:b(c)?d", "relative_l2:0.000123456789"],
 )
 def test_text_survives_parsing(text: str) -> None:
-    assert str(BadWhen.parse(text)) == text
+    assert str(JudgingRule.parse(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -121,7 +132,7 @@ def test_text_survives_parsing(text: str) -> None:
 )
 def test_other_texts_are_usage_errors(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        BadWhen.parse(text)
+        JudgingRule.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -129,11 +140,32 @@ def test_other_texts_are_usage_errors(text: str, message: str) -> None:
     [
         ("stall", "--bad-when stall: expected regex:PATTERN, .*exception:AssertionError"),
         ("max_diff:0.002", r"--bad-when 'log:/max_diff: \(\\S\+\)/ > 0.002'"),
+        ("regx:foo", r"did you mean regex\?$"),
     ],
 )
 def test_a_command_has_no_verdicts_of_a_stack(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        BadWhen.parse(text, command=True)
+        JudgingRule.parse(text, command=True)
+
+
+@pytest.mark.parametrize(
+    ("end", "other", "condition"),
+    [
+        ("FAIL: max error 0.5", "FAIL: layout is wrong", "regex:FAIL: max error"),
+        ("ValueError: no scale", "FAIL: layout is wrong", "exception:ValueError"),
+        ("FAIL: max error 0.5", "FAIL: max error 0.9 and more", None),
+        ("FAIL: 0.5", "FAIL: layout is wrong", None),
+        ("ERROR: /build/a/x.cpp differs [1]", "FAIL: layout is wrong", "regex:differs \\["),
+    ],
+)
+def test_the_condition_that_is_proposed_holds_for_the_end_alone(
+    end: str, other: str, condition: str | None
+) -> None:
+    assert distinguishing_condition(shown(end), but_not=shown(other)) == condition
+    if condition is not None:
+        lines = ["Traceback (most recent call last):", end] if condition.startswith("exc") else [end]
+        assert run(1, *lines, bad=condition) is B
+        assert run(1, other, bad=condition) is S
 
 
 def test_a_command_s_exit_code_is_read_as_git_reads_it() -> None:
@@ -219,8 +251,8 @@ def test_a_pass_is_what_good_when_says() -> None:
 def test_a_pattern_that_tries_each_way_to_cut_a_line_ends_the_search(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_module, "_LONGEST_SEARCH", 0.05)
-    condition = BadWhen.parse(text).bad
+    monkeypatch.setattr(judge_module, "_MAX_SEARCH_SECONDS", 0.05)
+    condition = JudgingRule.parse(text).bad
     assert condition is not None
     line = ("1" if "log:" in text else "a") * 60 + "!\n"
     with pytest.raises(UserError, match="expected a pattern that is searched in one line within"):

@@ -1,6 +1,7 @@
 """The cache of build outputs: its bound, what is in use, and what killed processes leave."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
 from precision_bisect.runner.probe.build_cache import BuildCache
@@ -44,3 +45,14 @@ def test_what_killed_processes_left_in_the_cache_is_removed(tmp_path: Path) -> N
     assert not cache.restore("c", [tmp_path / "restored"])
     entry(cache, tmp_path, "d")
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["a", "d", "locks"]
+
+
+def test_outputs_that_nest_deeper_than_calls_are_not_kept(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path / "cache", limit=10_000, interrupt=None)
+    output = tmp_path / "output"
+    subprocess.run(["mkdir", "-p", output.joinpath(*["n"] * 1200)], check=True)
+    with cache.claim("deep"):
+        cache.save("deep", [output])
+    subprocess.run(["rm", "-rf", output], check=True)
+    assert not cache.restore("deep", [tmp_path / "restored"])
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["locks"]

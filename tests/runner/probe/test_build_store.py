@@ -25,11 +25,11 @@ def test_what_one_machine_leaves_another_takes(
     (tmp_path / "file").write_bytes(content)
     with SERVERS[kind](tmp_path, monkeypatch) as (written, read):
         assert not opened(written).has("key")
-        assert not opened(read).get("key", tmp_path / "taken", most_bytes=LARGE)
+        assert not opened(read).get("key", tmp_path / "taken", max_bytes=LARGE)
         opened(written).put("key", tmp_path / "file")
         assert opened(written).has("key")
         assert opened(read).has("key")
-        assert opened(read).get("key", tmp_path / "taken", most_bytes=LARGE)
+        assert opened(read).get("key", tmp_path / "taken", max_bytes=LARGE)
         assert (tmp_path / "taken").read_bytes() == content
         assert not opened(read).has("other")
 
@@ -42,7 +42,7 @@ def test_more_bytes_than_are_wanted_are_not_taken(
     with SERVERS[kind](tmp_path, monkeypatch) as (written, read):
         opened(written).put("key", tmp_path / "file")
         with pytest.raises(BuildStoreError, match="expected at most 999 bytes, found 1000"):
-            opened(read).get("key", tmp_path / "taken", most_bytes=999)
+            opened(read).get("key", tmp_path / "taken", max_bytes=999)
 
 
 def the_object(root: Path) -> Path:
@@ -60,7 +60,7 @@ def test_what_is_not_what_it_is_called_is_refused(
         opened(written).put("key", tmp_path / "file")
         the_object(Path(written)).write_bytes(changed)
         with pytest.raises(BuildStoreError, match="expected"):
-            opened(read).get("key", tmp_path / "taken", most_bytes=1000)
+            opened(read).get("key", tmp_path / "taken", max_bytes=1000)
 
 
 def test_what_was_tidied_away_is_not_there_and_is_left_again(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_what_was_tidied_away_is_not_there_and_is_left_again(tmp_path: Path) -> 
     store.put("key", tmp_path / "file")
     the_object(tmp_path / "shared").unlink()
     assert not store.has("key")
-    assert not store.get("key", tmp_path / "taken", most_bytes=1000)
+    assert not store.get("key", tmp_path / "taken", max_bytes=1000)
     store.put("key", tmp_path / "file")
-    assert store.get("key", tmp_path / "taken", most_bytes=1000)
+    assert store.get("key", tmp_path / "taken", max_bytes=1000)
 
 
 def test_a_note_that_is_none_is_told(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_note_that_is_none_is_told(tmp_path: Path) -> None:
     for text in ("nonsense", '{"sha256": "../../etc/passwd", "bytes": 1}'):
         (tmp_path / "shared" / "keys" / "key").write_text(text)
         with pytest.raises(BuildStoreError):
-            opened(str(tmp_path / "shared")).get("key", tmp_path / "taken", most_bytes=1000)
+            opened(str(tmp_path / "shared")).get("key", tmp_path / "taken", max_bytes=1000)
 
 
 def test_a_folder_never_shows_the_half_of_a_file(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_transfer_stops_where_it_is_not_wanted_any_more(
     with SERVERS[kind](tmp_path, monkeypatch) as (written, read):
         opened(written).put("key", tmp_path / "file")
         with pytest.raises(InterruptedWorkError):
-            BuildStore(read, check=stop).get("key", tmp_path / "taken", most_bytes=LARGE)
+            BuildStore(read, check=stop).get("key", tmp_path / "taken", max_bytes=LARGE)
 
 
 def test_a_server_that_does_not_answer_is_told(tmp_path: Path) -> None:

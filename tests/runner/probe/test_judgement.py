@@ -6,19 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precision_bisect.runner.probe.judge import BadWhen, Listener, case_not_reached
-from precision_bisect.runner.verdict.classify import Classifier, Ending
-from precision_bisect.runner.verdict.rules import VerdictRule
+from precision_bisect.runner.probe.judge import JudgingRule, Listener, case_not_reached
+from precision_bisect.runner.verdict.classify import Classifier
+from precision_bisect.runner.verdict.rules import Ending, VerdictRule
 from precision_bisect.store.vocabulary import Judgement, Verdict
 
 
 def finished(exit_code: int, *lines: str) -> tuple[Verdict, str | None, Judgement]:
-    listener = Listener(Classifier([]), BadWhen(command=True))
+    listener = Listener(Classifier([]), JudgingRule(command=True))
     for line in lines:
         listener.feed("stdout", line)
-    found, judgement, _ = listener.finish(
-        Ending(exit_code=exit_code, signal=None, timed_out=False, cancelled=False), None, kernels={}
-    )
+    found, judgement, _ = listener.finish(Ending(exit_code=exit_code), None, kernels={})
     return found.verdict, found.signature, judgement
 
 
@@ -45,10 +43,8 @@ def test_a_failure_without_a_compiler_error_has_its_exit_code() -> None:
 
 @pytest.mark.parametrize(("command", "source"), [(True, "exit_code"), (False, "output")])
 def test_only_a_command_is_judged_by_its_exit_code(command: bool, source: str) -> None:
-    listener = Listener(Classifier([]), BadWhen(command=command))
-    found, _, _ = listener.finish(
-        Ending(exit_code=1, signal=None, timed_out=False, cancelled=False), None, kernels={}
-    )
+    listener = Listener(Classifier([]), JudgingRule(command=command))
+    found, _, _ = listener.finish(Ending(exit_code=1), None, kernels={})
     assert found.source == source
 
 
@@ -61,12 +57,22 @@ def test_a_skip_says_what_a_compiler_said() -> None:
     assert finished(125, "a.hpp:3:1: error: x") == (Verdict.UNKNOWN, "exit code 125: x", Judgement.SKIP)
 
 
+def test_the_first_error_is_evidence_where_it_was_printed() -> None:
+    listener = Listener(Classifier([]), JudgingRule(command=True))
+    for number in range(12):
+        listener.feed("stderr", "AssertionError: sums differ" if number == 2 else f"teardown {number}")
+    found, _, _ = listener.finish(Ending(exit_code=1), None, kernels={})
+    (cause,) = [line for line in found.evidence if line.why == "the first error that it names"]
+    assert (cause.stream, cause.line, cause.text) == ("stderr", 3, "AssertionError: sums differ")
+
+
 def test_only_what_is_printed_behind_the_line_before_the_case_counts() -> None:
     rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("^WRONG"))
-    listener = Listener(Classifier([rule]), BadWhen.parse("regex:WRONG"), begins="here")
-    ending = Ending(exit_code=1, signal=None, timed_out=False, cancelled=False)
-    for stream, line in (("stdout", "WRONG other"), ("stdout", "not here"), ("stderr", "WRONG other")):
-        listener.feed(stream, line)
+    listener = Listener(Classifier([rule]), JudgingRule.parse("regex:WRONG"), begin_line="here")
+    ending = Ending(exit_code=1)
+    listener.feed("stdout", "WRONG other")
+    listener.feed("stdout", "not here")
+    listener.feed("stderr", "WRONG other")
     assert not listener.case_began
     listener.feed("stdout", "here")
     assert listener.case_began
@@ -79,19 +85,19 @@ def test_only_what_is_printed_behind_the_line_before_the_case_counts() -> None:
 
 
 def test_a_pattern_that_only_others_have_printed_says_nothing_of_the_case() -> None:
-    listener = Listener(Classifier([]), BadWhen.parse("regex:WRONG"), begins="here")
+    listener = Listener(Classifier([]), JudgingRule.parse("regex:WRONG"), begin_line="here")
     for line in ("WRONG other", "here", "fine"):
         listener.feed("stdout", line)
-    ending = Ending(exit_code=0, signal=None, timed_out=False, cancelled=False)
+    ending = Ending(exit_code=0)
     assert listener.finish(ending, None, kernels={})[1] is not Judgement.BAD
 
 
 @pytest.mark.parametrize(
     ("ending", "how"),
     [
-        (Ending(exit_code=None, signal=9, timed_out=True, cancelled=False), "the time was over"),
-        (Ending(exit_code=None, signal=11, timed_out=False, cancelled=False), "signal 11 ended the process"),
-        (Ending(exit_code=2, signal=None, timed_out=False, cancelled=False), "ended with exit code 2"),
+        (Ending(signal=9, timed_out=True), "the time was over"),
+        (Ending(signal=11), "signal 11 ended the process"),
+        (Ending(exit_code=2), "ended with exit code 2"),
     ],
 )
 def test_a_case_that_was_not_reached_says_why(ending: Ending, how: str) -> None:
@@ -109,10 +115,10 @@ _LINE = st.sampled_from(
 def test_lines_that_are_taken_at_once_count_as_lines_that_are_taken_one_by_one(
     chunks: list[list[str]],
 ) -> None:
-    ending = Ending(exit_code=1, signal=None, timed_out=False, cancelled=False)
+    ending = Ending(exit_code=1)
     by_one, at_once = (
-        Listener(Classifier([]), BadWhen(command=True)),
-        Listener(Classifier([]), BadWhen(command=True)),
+        Listener(Classifier([]), JudgingRule(command=True)),
+        Listener(Classifier([]), JudgingRule(command=True)),
     )
     for chunk in chunks:
         for line in chunk:
@@ -125,10 +131,10 @@ def test_lines_that_are_taken_at_once_count_as_lines_that_are_taken_one_by_one(
 
 def test_lines_are_taken_at_once_only_where_it_is_known_which_may_tell_something() -> None:
     lines = b"a line\n" * 1000
-    assert Listener(Classifier([]), BadWhen(command=True)).skim("stdout", lines)
+    assert Listener(Classifier([]), JudgingRule(command=True)).skim("stdout", lines)
     rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("WRONG|[A-Z]"))
-    assert not Listener(Classifier([rule]), BadWhen(command=True)).skim("stdout", lines)
+    assert not Listener(Classifier([rule]), JudgingRule(command=True)).skim("stdout", lines)
     rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("WRONG"))
-    assert Listener(Classifier([rule]), BadWhen.parse("mismatch")).skim("stdout", lines)
-    assert not Listener(Classifier([rule]), BadWhen.parse("regex:WRONG")).skim("stdout", lines)
-    assert not Listener(Classifier([]), BadWhen(command=True), begins="here").skim("stdout", lines)
+    assert Listener(Classifier([rule]), JudgingRule.parse("mismatch")).skim("stdout", lines)
+    assert not Listener(Classifier([rule]), JudgingRule.parse("regex:WRONG")).skim("stdout", lines)
+    assert not Listener(Classifier([]), JudgingRule(command=True), begin_line="here").skim("stdout", lines)

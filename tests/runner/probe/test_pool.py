@@ -1,14 +1,18 @@
 """A pool of one worker on this machine: probes are made, cancelled, and begun again when a worker is killed."""
 
+import itertools
 import os
+import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.probe import pool as pool_module
 from precision_bisect.runner.probe.pool import (
     Activity,
     Backend,
@@ -88,6 +92,32 @@ def test_a_probe_that_no_worker_can_make_is_the_users_error(small: SmallStack) -
     request = small.request()
     (small.folder / "tool").rename(small.folder / "gone")
     with WorkerPool(setup, jobs=1) as pool:
+        pool.begin(request)
+        with pytest.raises(UserError, match="tool"):
+            until(pool, ProbeDone)
+
+
+def test_the_failure_of_a_worker_counts_although_its_end_is_noticed_first(
+    small: SmallStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, read = pool_module.call_in_parallel, WorkerPool._read
+    calls, is_ended = itertools.count(), threading.Event()
+
+    def call_once(*arguments: Any, **options: Any) -> None:
+        if next(calls) == 0:
+            call(*arguments, **options)
+        else:
+            is_ended.set()
+
+    def read_late(pool: WorkerPool, worker: Any) -> None:
+        assert is_ended.wait(60)
+        read(pool, worker)
+
+    monkeypatch.setattr(pool_module, "call_in_parallel", call_once)
+    monkeypatch.setattr(WorkerPool, "_read", read_late)
+    request = small.request()
+    (small.folder / "tool").rename(small.folder / "gone")
+    with WorkerPool(setup_of(small), jobs=1) as pool:
         pool.begin(request)
         with pytest.raises(UserError, match="tool"):
             until(pool, ProbeDone)

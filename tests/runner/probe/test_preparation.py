@@ -27,7 +27,7 @@ def make_preparation(small: SmallStack) -> tuple[Preparation, list[str]]:
         EnvironmentReader(workspace.stack, variables),
         variables=variables,
         cores=3,
-        says=said.append,
+        on_activity=said.append,
     )
     return preparation, said
 

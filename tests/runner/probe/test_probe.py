@@ -13,9 +13,9 @@ import torch
 
 from precision_bisect.runner.case.case import CaseName, FrozenGolden, RunOptions, freeze
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.probe.judge import BadWhen, PredicateAbortError
+from precision_bisect.runner.probe.judge import JudgingRule, PredicateAbortError
 from precision_bisect.runner.process.run import Command, FinishedCommand, OnLine, OnLines, execute
-from precision_bisect.runner.workspace.slot import remove
+from precision_bisect.store.durable_files import remove
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack, snapshot
@@ -71,6 +71,24 @@ def test_a_folder_that_is_missing_at_a_commit_is_a_skip(small: SmallStack) -> No
     assert any("python: No such file" in line.text for line in result.classification.evidence)
 
 
+@pytest.mark.parametrize(
+    ("asked", "judgement"),
+    [
+        ("build_error", Judgement.BAD),
+        ("signature:a.c: x", Judgement.BAD),
+        ("signature:a.c: y", Judgement.SKIP),
+        ("mismatch", Judgement.SKIP),
+    ],
+)
+def test_a_build_that_fails_is_bad_where_that_failure_is_asked_for(
+    small: SmallStack, asked: str, judgement: Judgement
+) -> None:
+    small.steps = {"rt": {"command": ["sh", "-c", "echo 'a.c:1:2: error: x'; exit 1"], "inputs": ["rt"]}}
+    with small.prober() as prober:
+        result = small.probe(prober, judging_rule=JudgingRule.parse(asked))
+    assert (result.classification.signature, result.judgement) == ("a.c: x", judgement)
+
+
 def test_a_build_that_fails_is_a_skip(small: SmallStack) -> None:
     small.steps = {"rt": {"command": ["sh", "-c", "echo 'a.c:1:2: error: x'; exit 1"], "inputs": ["rt"]}}
     with small.prober() as prober:
@@ -123,7 +141,7 @@ def test_options_are_looked_up_at_the_commit(small: SmallStack, flags: str, give
     lines: list[str] = []
     with small.prober() as prober:
         results = [
-            small.probe(prober, options=RunOptions(dump_level=2), bad_when=BadWhen(command=True))
+            small.probe(prober, options=RunOptions(dump_level=2), judging_rule=JudgingRule(command=True))
             for _ in range(2)
         ]
         lines.extend(line.text for result in results for line in result.classification.evidence)
@@ -234,7 +252,7 @@ def test_a_help_that_fails_offers_nothing_and_is_asked_again(small: SmallStack) 
 def test_a_predicate_is_judged_as_git_does(small: SmallStack, code: int, judgement: Judgement) -> None:
     small.case = {"command": ["sh", "-c", f"echo WRONG y; exit {code}"]}
     with small.prober() as prober:
-        result = small.probe(prober, case=None, bad_when=BadWhen(command=True))
+        result = small.probe(prober, case=None, judging_rule=JudgingRule(command=True))
     assert result.judgement is judgement
     assert result.ending.exit_code == code
 
@@ -243,14 +261,14 @@ def test_a_predicate_is_judged_as_git_does(small: SmallStack, code: int, judgeme
 def test_a_predicate_that_aborts(small: SmallStack, command: str) -> None:
     small.case = {"command": ["sh", "-c", command]}
     with small.prober() as prober, pytest.raises(PredicateAbortError):
-        small.probe(prober, case=None, bad_when=BadWhen(command=True, crash="stop"))
+        small.probe(prober, case=None, judging_rule=JudgingRule(command=True, crash="stop"))
 
 
 def test_a_predicate_out_of_time_is_a_skip(small: SmallStack) -> None:
     small.case = {"command": ["sleep", "600"]}
     with small.prober() as prober:
         assert (
-            small.probe(prober, case=None, bad_when=BadWhen(command=True), timeout=0.5).judgement
+            small.probe(prober, case=None, judging_rule=JudgingRule(command=True), timeout=0.5).judgement
             is Judgement.SKIP
         )
 
@@ -354,9 +372,9 @@ def test_a_board_is_leased_for_the_run_alone(
     small.steps = {"rt": {"command": ["sh", "-c", f"test ! -e {lock}"], "inputs": ["rt"]}}
     held: list[int] = []
 
-    def listening(command: Command, *, log: Path, on_line: OnLine, skims: OnLines) -> FinishedCommand:
-        held.append(len(command.holds))
-        return execute(command, log=log, on_line=on_line, skims=skims)
+    def listening(command: Command, *, log: Path, on_line: OnLine, on_lines: OnLines) -> FinishedCommand:
+        held.append(len(command.locks))
+        return execute(command, log=log, on_line=on_line, on_lines=on_lines)
 
     monkeypatch.setattr("precision_bisect.runner.probe.probe.execute", listening)
     with small.prober() as prober:

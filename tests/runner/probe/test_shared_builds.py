@@ -24,7 +24,7 @@ class Machine:
         self.folder = folder
         self.output = folder / "slots" / "0" / "output"
         self.output.parent.mkdir(parents=True, exist_ok=True)
-        shared = SharedBuilds(BuildStore(url, check=lambda: None), own=folder, most_bytes=limit)
+        shared = SharedBuilds(BuildStore(url, check=lambda: None), own=folder, max_bytes=limit)
         self.cache = BuildCache(folder / "builds", limit=limit, interrupt=None, shared=shared)
 
     def build(self, key: str = "key") -> None:
@@ -156,4 +156,4 @@ def test_a_build_of_other_outputs_is_not_taken(pair: tuple[Machine, Machine], tm
 def test_what_is_no_archive(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "archive").write_bytes(content)
     with pytest.raises(ArchiveError):
-        unpack_whole(tmp_path / "archive", tmp_path / "folder", most_bytes=1000)
+        unpack_whole(tmp_path / "archive", tmp_path / "folder", max_bytes=1000)

@@ -225,7 +225,7 @@ def test_a_command_that_has_told_its_end_and_goes_on_is_stopped(
             cwd=tmp_path,
             environment=dict(os.environ),
             timeout=60,
-            tells_its_end=lambda line: line == "stalled",
+            announces_end=lambda line: line == "stalled",
         ),
         log=tmp_path / "run.log.gz",
         on_line=lambda _stream, line: lines.append(line),

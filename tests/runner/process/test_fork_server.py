@@ -20,8 +20,11 @@ def start(*modules: str) -> "tuple[subprocess.Popen[bytes], socket.socket]":
 
 
 def line_of(connection: socket.socket) -> object:
+    """What it says of its imports. Its process id follows."""
     with connection.makefile("r") as lines:
-        return json.loads(lines.readline())
+        imports = json.loads(lines.readline())
+        assert int(lines.readline()) > 0
+        return imports
 
 
 def test_a_module_that_cannot_be_imported_is_told() -> None:
@@ -48,7 +51,9 @@ def test_a_run_is_a_fork_with_the_modules_there_and_its_own_arguments(tmp_path: 
         asked = {"argv": [str(script), "a"], "cwd": str(tmp_path), "memory": 0, "variables": {"MORE": "yes"}}
         with ours:
             ours.sendall(json.dumps(asked).encode() + b"\n")
-            status = int(ours.recv(64))
+            with ours.makefile("r") as lines:
+                assert int(lines.readline()) > 0, "the process that supervises the run"
+                status = int(lines.read())
         with os.fdopen(read) as out:
             assert out.read() == f"True ['a'] {tmp_path} yes\n"
         assert os.waitstatus_to_exitcode(status) == 5

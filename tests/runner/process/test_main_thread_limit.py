@@ -22,6 +22,19 @@ def test_work_without_an_end_is_ended(seconds: float) -> None:
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+def spin_until_another_error() -> None:
+    """As numpy's comparison of structured arrays, which raises a `TypeError` in place of what reaches it."""
+    try:
+        spin()
+    except KeyboardInterrupt:
+        raise TypeError from None
+
+
+def test_a_limit_that_became_another_error_is_a_limit() -> None:
+    with pytest.raises(OutOfTimeInterrupt), time_limit(0.02):
+        spin_until_another_error()
+
+
 def test_work_in_time_goes_on_without_a_limit() -> None:
     for seconds in (None, 60.0):
         with time_limit(seconds):

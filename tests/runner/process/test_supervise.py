@@ -1,7 +1,6 @@
 """The supervisor of a command: it ends as the command did, and leaves nothing of it."""
 
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -17,11 +16,11 @@ from precision_bisect.runner.process import supervise
 PYTHON = [sys.executable, "-c"]
 
 
-def start(folder: Path, *command: str, memory: int = 0) -> "tuple[subprocess.Popen[bytes], int]":
+def start(folder: Path, *command: str) -> "tuple[subprocess.Popen[bytes], int]":
     """A supervisor at work, and the driver's end of its control pipe."""
     read, write = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, supervise.__file__, str(read), str(memory), str(folder), *command],
+        [sys.executable, supervise.__file__, str(read), str(folder), *command],
         pass_fds=(read,),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -30,8 +29,8 @@ def start(folder: Path, *command: str, memory: int = 0) -> "tuple[subprocess.Pop
     return process, write
 
 
-def ended(folder: Path, *command: str, memory: int = 0) -> tuple[int, str]:
-    process, control = start(folder, *command, memory=memory)
+def ended(folder: Path, *command: str) -> tuple[int, str]:
+    process, control = start(folder, *command)
     out, err = process.communicate(timeout=60)
     os.close(control)
     return process.returncode, (out + err).decode()
@@ -53,12 +52,6 @@ def test_it_ends_as_the_command_did(tmp_path: Path, command: Sequence[str], code
 def test_the_command_runs_in_its_folder_and_session(tmp_path: Path) -> None:
     code, out = ended(tmp_path, *PYTHON, "import os; print(os.getcwd(), os.getsid(0) == os.getpid())")
     assert (code, out) == (0, f"{tmp_path} True\n")
-
-
-def test_memory_is_bounded_where_it_is_asked_for(tmp_path: Path) -> None:
-    script = f"import resource; print(resource.getrlimit(resource.RLIMIT_AS) == ({1 << 30}, {1 << 30}))"
-    assert ended(tmp_path, *PYTHON, script, memory=1 << 30) == (0, "True\n")
-    assert resource.getrlimit(resource.RLIMIT_AS)[0] != 1 << 30
 
 
 def test_when_the_driver_lets_go_descendants_of_other_sessions_die_too(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from precision_bisect import configs
 from precision_bisect.bisect.nightly.matrix import NightlyConfig, load_config
 from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.renames import add_renames
-from precision_bisect.runner.settings import OWN_FILE, load_stack, read_defaults
-from precision_bisect.runner.stack import Model, Stack, first_error
+from precision_bisect.runner.settings import OWN_FILE, first_error, load_stack, read_defaults
+from precision_bisect.runner.stack import Model, Stack
 from precision_bisect.runner.verdict.rules import VerdictRule
 from tests.support.quick import quick_first
 

@@ -22,8 +22,9 @@ def test_relative_paths_count_from_the_current_folder(
         "rt": Path("/absolute"),
         "cases": Path.home() / "a=b",
     }
-    stack = load_stack("../stack/stack.toml", overrides=overrides)
-    assert stack.repositories["tool"].path == tmp_path / "elsewhere" / "r"
+    for told in (overrides, {"tool": Path("r")}):
+        stack = load_stack("../stack/stack.toml", overrides=told)
+        assert stack.repositories["tool"].path == tmp_path / "elsewhere" / "r"
 
 
 @pytest.mark.parametrize("text", ["rt", "rt=", "=x", "=", ""])

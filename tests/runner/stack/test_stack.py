@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precision_bisect.runner.errors import UsageError
-from precision_bisect.runner.settings import load_stack, named_stacks, parse_stack, stack_of_checkout
-from precision_bisect.runner.stack import Stack, fill, literal
+from precision_bisect.runner.settings import (
+    TomlError,
+    load_stack,
+    named_stacks,
+    parse_stack,
+    parse_toml,
+    stack_of_checkout,
+)
+from precision_bisect.runner.stack import Stack, escape_braces, fill
 
 SOUND = """
 name = "small"
@@ -235,6 +242,42 @@ def test_a_file_that_extends_a_stack_says_what_is_other(tmp_path: Path) -> None:
         load_stack(str(file))
 
 
+def test_a_stack_may_extend_one_that_extends_another(tmp_path: Path) -> None:
+    file = tmp_path / "stack.toml"
+    file.write_text('extends = "pypto-ptoas"\nname = "mine"\n')
+    base, stack = load_stack("pypto-ptoas"), load_stack(str(file))
+    assert (stack.name, stack.searched, stack.steps.keys()) == ("mine", base.searched, base.steps.keys())
+
+
+def test_a_key_has_few_parts_wherever_dots_are() -> None:
+    """Strings, comments and numbers may have as many as they like."""
+    dots = 1500 * "."
+    numbers = 1500 * "1.5, "
+    parsed = parse_toml(f"a = \"{dots}\\\"{dots}\"  # {dots}\nb = [{numbers}]\nc = '''\n{dots}'''")
+    assert (parsed["a"], parsed["c"]) == (f'{dots}"{dots}', dots)
+    long = 1500 * ' . "\u2028"'
+    for text, line in (
+        (f"a{long} = 1", 1),
+        (f"[a{long}]", 1),
+        (f"x = '''\n\n'''\na = {{b{long} = 1}}", 4),
+        (f'x = """\n\\""""\na{long} = 1', 3),
+    ):
+        with pytest.raises(
+            TomlError, match=f"^line {line}: expected at most 1,000 dots in a key, found 1,500$"
+        ):
+            parse_toml(text)
+
+
+def test_a_nul_is_told_with_its_place() -> None:
+    for text, place in (
+        (r'"\u0000" = 1', "a key"),
+        (r'a = {"\u0000" = 1}', "a"),
+        (r'a.b = ["\u0000"]', "a.b"),
+    ):
+        with pytest.raises(TomlError, match=f"^{place}: expected a text without NUL$"):
+            parse_toml(text)
+
+
 def test_paths_count_from_the_stack_file_and_can_be_overridden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,14 +315,14 @@ def test_a_checkout_of_no_known_stack(tmp_path: Path) -> None:
 
 
 @given(st.text())
-def test_a_literal_fills_to_itself(text: str) -> None:
-    assert fill(literal(text), {}) == text
+def test_a_text_with_escaped_braces_fills_to_itself(text: str) -> None:
+    assert fill(escape_braces(text), {}) == text
 
 
 def test_variables_of_the_case_are_set_to_the_very_text() -> None:
-    stack = parse_stack(SOUND, where="x").with_case_variables({"MODE": "{x}", "EMPTY": ""})
+    stack = parse_stack(SOUND, where="x").add_case_variables({"MODE": "{x}", "EMPTY": ""})
     assert {name: fill(text, {}) for name, text in stack.case.variables.items()} == {
         "MODE": "{x}",
         "EMPTY": "",
     }
-    assert stack.with_case_variables({"MODE": "y"}).case.variables == {"MODE": "y", "EMPTY": ""}
+    assert stack.add_case_variables({"MODE": "y"}).case.variables == {"MODE": "y", "EMPTY": ""}

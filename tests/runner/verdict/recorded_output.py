@@ -75,7 +75,6 @@ def read_ending(text: str) -> Ending:
         exit_code=int(what) if kind == "exit" else None,
         signal=signal.Signals[what].value if kind == "signal" else None,
         timed_out=kind == "timeout",
-        cancelled=False,
     )
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from precision_bisect.runner.verdict.classify import Classifier, Ending
-from precision_bisect.runner.verdict.rules import compiler_error, compiler_errors
+from precision_bisect.runner.verdict.classify import Classifier
+from precision_bisect.runner.verdict.rules import Ending, compiler_error, compiler_errors
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_first_errors_of_a_failure_that_nothing_explains_are_kept_however_lo
     classifier = Classifier([])
     for line in ["a.cpp:7:1: error: x", "b.cpp:8:1: error: y", *map(str, range(50))]:
         classifier.feed("stderr", line)
-    ending = Ending(exit_code=125, signal=None, timed_out=False, cancelled=False)
+    ending = Ending(exit_code=125)
     evidence = classifier.finish(ending, None).evidence
     assert [error.path for error in compiler_errors(each.text for each in evidence)] == ["a.cpp", "b.cpp"]
     assert evidence[-1].text == "49"

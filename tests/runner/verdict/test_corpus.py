@@ -8,7 +8,8 @@ from importlib import resources
 import pytest
 
 from precision_bisect import configs
-from precision_bisect.runner.verdict.classify import MAX_TEXT, Classification, Classifier
+from precision_bisect.runner.verdict.classify import Classification, Classifier
+from precision_bisect.runner.verdict.output_lines import MAX_TEXT
 from precision_bisect.runner.verdict.rules import VerdictRule
 from precision_bisect.store.vocabulary import Stream, Verdict
 from tests.runner.verdict.recorded_output import CORPUS, Recorded, read_recorded

@@ -2,7 +2,7 @@
 
 import pytest
 
-from precision_bisect.runner.verdict.failure_details import FailurePlaces, ReportedTests
+from precision_bisect.runner.verdict.output_lines import FailurePlaces, ReportedTests
 
 
 def places(*lines: str, after_error: bool = True) -> list[str]:

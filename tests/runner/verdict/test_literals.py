@@ -7,13 +7,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from precision_bisect.runner.verdict import classify
-from precision_bisect.runner.verdict.classify import (
-    Classification,
-    Classifier,
-    find_line_starts,
-    required_texts,
-    search,
-)
+from precision_bisect.runner.verdict.classify import Classification, Classifier
+from precision_bisect.runner.verdict.output_lines import find_line_starts, find_required_texts, search
 from precision_bisect.runner.verdict.rules import BUILD_RULES, VerdictRule
 from precision_bisect.store.vocabulary import Stream
 from tests.runner.verdict.recorded_output import read_ending
@@ -34,7 +29,7 @@ LINES: list[tuple[Stream, str]] = [*NOISE, *(line for recorded in RECORDED for l
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_pattern_of_a_shipped_stack_needs_some_text(stack: str) -> None:
     """One that needs none has every line tried on all rules: 100 MB of output then cost half a minute."""
-    assert [each.pattern for each in patterns_of(rules_of(stack)) if not required_texts(each)] == []
+    assert [each.pattern for each in patterns_of(rules_of(stack)) if not find_required_texts(each)] == []
 
 
 @pytest.mark.parametrize(
@@ -56,7 +51,7 @@ def test_every_pattern_of_a_shipped_stack_needs_some_text(stack: str) -> None:
     ],
 )
 def test_what_a_pattern_needs(pattern: str, texts: tuple[str, ...]) -> None:
-    assert required_texts(re.compile(pattern)) == texts
+    assert find_required_texts(re.compile(pattern)) == texts
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.pattern[:40])
@@ -64,7 +59,7 @@ def test_what_a_pattern_needs(pattern: str, texts: tuple[str, ...]) -> None:
 @given(data=st.data())
 def test_what_matches_has_what_is_needed(pattern: re.Pattern[str], data: st.DataObject) -> None:
     text = data.draw(st.from_regex(pattern))
-    texts = required_texts(pattern)
+    texts = find_required_texts(pattern)
     assert not texts or any(each in text for each in texts)
 
 
@@ -139,7 +134,7 @@ def test_a_run_is_classified_as_it_would_be_with_all_rules_tried_on_each_line(
     found = classified(rules, pieces)
     with pytest.MonkeyPatch.context() as patch:
         # As for patterns of which nothing is known.
-        patch.setattr(classify, "required_texts", lambda _: ())
+        patch.setattr(classify, "find_required_texts", lambda _: ())
         patch.setattr(classify, "search", lambda pattern, text: pattern.search(text))
         plain = Classifier(rules)
         assert not plain.skim("stdout", 1, b"nothing\n")

@@ -1,13 +1,14 @@
 """Lines as a terminal would show them."""
 
 import doctest
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precision_bisect.runner.verdict import classify
-from precision_bisect.runner.verdict.classify import MAX_TEXT, plain_texts
+from precision_bisect.runner.verdict import classify, output_lines
+from precision_bisect.runner.verdict.output_lines import MAX_TEXT, plain_texts
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,8 @@ def test_a_plain_line_is_read_as_one_that_is_drawn_over_with_nothing(line: str) 
     assert list(plain_texts(line)) == list(plain_texts(f"{line}\r"))
 
 
-def test_examples() -> None:
-    results = doctest.testmod(classify)  # type: ignore[arg-type]
+@pytest.mark.parametrize("module", [classify, output_lines])
+def test_examples(module: ModuleType) -> None:
+    results = doctest.testmod(module)  # type: ignore[arg-type]
     assert results.attempted > 0
     assert results.failed == 0

@@ -137,7 +137,7 @@ def test_a_module_that_scene_tests_import_is_watched_and_its_lack_is_the_machine
     assert module in stack.environment.packages
     classifier = Classifier(stack.verdicts)
     classifier.feed("stderr", f"ModuleNotFoundError: No module named '{module}'")
-    ending = Ending(exit_code=1, signal=None, timed_out=False, cancelled=False)
+    ending = Ending(exit_code=1)
     classification = classifier.finish(ending, None)
     assert classification.verdict is Verdict.ENVIRONMENT_ERROR
     assert classification.signature == f"no module {module}"

@@ -18,7 +18,7 @@ def text_of(*lines: str) -> str | None:
         match = TASK.match(line)
         assert match is not None
         report.add(match)
-    return report.text(NAMES)
+    return report.describe(NAMES)
 
 
 @pytest.mark.parametrize(

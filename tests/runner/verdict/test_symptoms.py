@@ -14,21 +14,21 @@ from precision_bisect.runner.verdict.symptoms import (
     Symptom,
     SymptomReader,
     Symptoms,
+    mask_variable_parts,
     recognize,
-    template,
 )
 
 F = Family
 
 
 def ended(code: int = 1, *, signal: int | None = None, timed_out: bool = False) -> Ending:
-    return Ending(exit_code=None if signal else code, signal=signal, timed_out=timed_out, cancelled=False)
+    return Ending(exit_code=None if signal else code, signal=signal, timed_out=timed_out)
 
 
 def shown(*lines: str, code: int = 1, signal: int | None = None) -> Symptoms:
     reader = SymptomReader()
-    for line in lines:
-        reader.feed("stdout", line)
+    for number, line in enumerate(lines, 1):
+        reader.feed("stdout", number, line)
     return reader.finish(ended(code, signal=signal))
 
 
@@ -235,11 +235,11 @@ def test_where_no_test_ran_a_failure_is_of_collection() -> None:
     ],
 )
 def test_a_template_has_nothing_that_moves(one: str, other: str) -> None:
-    assert template(one) == template(other)
+    assert mask_variable_parts(one) == mask_variable_parts(other)
 
 
 def test_templates_of_other_messages_differ() -> None:
-    assert template("cannot open a.txt") != template("cannot open b.txt")
+    assert mask_variable_parts("cannot open a.txt") != mask_variable_parts("cannot open b.txt")
 
 
 _LINES = st.lists(
@@ -268,17 +268,19 @@ _LINES = st.lists(
 @given(_LINES, st.integers(1, 50))
 def test_many_lines_at_once_count_as_one_by_one(lines: list[str], size: int) -> None:
     one, other = SymptomReader(), SymptomReader()
-    for line in lines:
-        one.feed("stdout", line)
+    for number, line in enumerate(lines, 1):
+        one.feed("stdout", number, line)
     for start in range(0, len(lines), size):
-        other.skim("stdout", "".join(f"{line}\n" for line in lines[start : start + size]).encode())
+        block = "".join(f"{line}\n" for line in lines[start : start + size])
+        other.skim("stdout", start + 1, block.encode())
     assert one.finish(ended()) == other.finish(ended())
+    assert one.cause_line == other.cause_line
 
 
 @given(_LINES)
 def test_symptoms_come_back_from_json(lines: list[str]) -> None:
     found = shown(*lines)
-    assert Symptoms.from_plain(found.plain()) == found
+    assert Symptoms.from_json(found.to_json()) == found
 
 
 @pytest.mark.parametrize("stamp", ["2026-11-27 03:00:01,123 ", "[03:00:01] ", "2026-11-27T03:00:01Z "])
@@ -290,9 +292,9 @@ def test_the_time_before_a_line_hides_no_error(stamp: str) -> None:
 
 def test_the_end_of_each_stream_is_kept() -> None:
     reader = SymptomReader()
-    reader.feed("stderr", "all is lost")
+    reader.feed("stderr", 1, "all is lost")
     for number in range(1000):
-        reader.feed("stdout", f"epoch {number}")
+        reader.feed("stdout", number + 2, f"epoch {number}")
     assert {"all is lost", "epoch #"} == {*reader.finish(ended()).last_lines}
 
 
@@ -312,28 +314,32 @@ def test_each_line_that_a_pattern_matches_is_read(row: symptoms._Pattern, data: 
 
 def test_a_long_output_is_read_at_its_begin_and_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """As lines, and as blocks of them."""
-    monkeypatch.setattr(symptoms, "_READ_LAST", 1 << 16)
+    monkeypatch.setattr(symptoms, "_TAIL_BYTES", 1 << 16)
     plain = [f"step {number} of the build went well\n" for number in range(500)]
 
     def output(place: int) -> list[list[str]]:
         blocks = [plain] * 20
-        return [*blocks[:place], ["error: thing is lost\n"], *blocks[place:]]
+        return [*blocks[:place], ["AssertionError: thing is lost\n"], *blocks[place:]]
 
     for place, is_read in ((0, True), (3, True), (10, False), (19, True), (20, True)):
-        one, other = SymptomReader(_room=1 << 16), SymptomReader(_room=1 << 16)
+        one, other = SymptomReader(_head_bytes_left=1 << 16), SymptomReader(_head_bytes_left=1 << 16)
+        lines = 0
         for block in output(place):
-            other.skim("stdout", "".join(block).encode())
+            other.skim("stdout", lines + 1, "".join(block).encode())
             for line in block:
-                one.feed("stdout", line)
+                lines += 1
+                one.feed("stdout", lines, line)
         for found in (one.finish(ended()), other.finish(ended())):
             assert bool(found.shown) is is_read
+        cause = ("stdout", 500 * place + 1, "AssertionError: thing is lost") if is_read else None
+        assert one.cause_line == other.cause_line == cause
 
 
 def test_an_endless_output_is_read_in_bounded_memory() -> None:
     reader = SymptomReader()
     for number in range(100_000):
-        reader.feed("stdout", f"error: thing {chr(97 + number % 26)}{number % 977} failed")
-    reader.feed("stdout", "FAILED t/test_x.py::test_last - AssertionError")
+        reader.feed("stdout", number + 1, f"error: thing {chr(97 + number % 26)}{number % 977} failed")
+    reader.feed("stdout", 100_001, "FAILED t/test_x.py::test_last - AssertionError")
     found = reader.finish(ended())
     assert len(found.shown) < 200
     assert Symptom(F.TEST, "t/test_x.py::test_last", "AssertionError") in found.shown

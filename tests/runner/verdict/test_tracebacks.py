@@ -2,7 +2,7 @@
 
 import pytest
 
-from precision_bisect.runner.verdict.classify import Tracebacks, remove_variable_parts
+from precision_bisect.runner.verdict.output_lines import Tracebacks, remove_variable_parts
 
 HEAD = "Traceback (most recent call last):"
 FRAMES = (

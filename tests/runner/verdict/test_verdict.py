@@ -14,7 +14,7 @@ from precision_bisect.runner.verdict.classify import (
     Classification,
     Classifier,
 )
-from precision_bisect.runner.verdict.rules import Ending, VerdictRule
+from precision_bisect.runner.verdict.rules import VerdictRule
 from precision_bisect.store.vocabulary import Verdict
 from tests.runner.verdict.recorded_output import read_ending, search_outcome
 
@@ -110,12 +110,6 @@ def test_a_signal_from_outside_is_no_crash(name: str) -> None:
 def test_a_crash_has_its_signal_for_a_signature(name: str) -> None:
     found = classify(ending=f"signal {name}")
     assert (found.verdict, found.signature) == (Verdict.CRASH, name)
-
-
-def test_a_cancelled_run_has_no_verdict() -> None:
-    ending = Ending(exit_code=None, signal=2, timed_out=False, cancelled=True)
-    with pytest.raises(ValueError, match="cancelled"):
-        Classifier(RULES).finish(ending, None)
 
 
 @given(st.integers(1, 255), st.lists(st.text(max_size=30), max_size=8))

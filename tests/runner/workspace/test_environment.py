@@ -11,8 +11,13 @@ import pytest
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.stack import Tool
 from precision_bisect.runner.workspace import environment
-from precision_bisect.runner.workspace.environment import EnvironmentReader, description_changes, fingerprint
-from precision_bisect.runner.workspace.slot import VirtualEnvironment, base_packages
+from precision_bisect.runner.workspace.environment import (
+    EnvironmentReader,
+    VirtualEnvironment,
+    describe_base,
+    description_changes,
+    fingerprint,
+)
 from tests.runner.small_stack import SmallStack
 
 
@@ -145,7 +150,7 @@ def test_base_packages_are_visible_and_editable_installs_are_not(base: Path, tmp
         "print(useful.where, u.find_spec('stack_editable'), hasattr(sys, 'stack_was_hooked'))"
     )
     assert run(slot.python, code) == "base None False"
-    assert slot.packages_path()[1:] == base_packages(str(base))
+    assert slot.packages_path()[1:] == describe_base(str(base))["packages"]
 
 
 @pytest.mark.parametrize("pth", ["__editable__.stack.pth", "easy-install.pth", "stack.pth"])
@@ -166,20 +171,20 @@ def test_made_once_and_anew_when_the_base_changes(small: SmallStack, base: Path)
     slot.ensure_python()
     mark = slot.directory / "venv" / "mark"
     mark.touch()
-    slot.record("step", "key")
+    slot.record_step("step", "key")
     slot.ensure_python()
     slot.release()
     slot = small.workspace().acquire()
     slot.ensure_python()
     assert mark.exists()
-    assert slot.built_key("step") == "key"
+    assert slot.step_key("step") == "key"
 
     complete = slot.directory / "venv" / "complete"
     described = json.loads(complete.read_text())
     complete.write_text(json.dumps({**described, "version": "3.0 (older)"}))
     slot.ensure_python()
     assert not mark.exists()
-    assert slot.built_key("step") is None, "what was installed in it is gone"
+    assert slot.step_key("step") is None, "what was installed in it is gone"
     mark.touch()
     complete.unlink()
     slot.ensure_python()
@@ -191,9 +196,9 @@ def test_a_base_that_is_no_interpreter(tmp_path: Path, text: str) -> None:
     with pytest.raises(UserError, match=r"environment\.python"):
         VirtualEnvironment(tmp_path / "venv", str(script(tmp_path / "python", text))).make()
     with pytest.raises(UserError, match=r"environment\.python"):
-        base_packages(str(tmp_path / "missing"))
+        describe_base(str(tmp_path / "missing"))
 
 
 def test_a_relative_interpreter_is_found_on_path(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{base.parent}{os.pathsep}{os.environ['PATH']}")
-    assert base_packages("python") == base_packages(str(base))
+    assert describe_base("python")["packages"] == describe_base(str(base))["packages"]

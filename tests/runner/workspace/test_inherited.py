@@ -47,7 +47,7 @@ def test_what_may_change_a_result_is_kept_and_of_what_nobody_lists_no_value() ->
     }
     kept = inherited_variables(shell, key=KEY)
     assert list(kept.values) == [
-        "CXXFLAGS", "LC_ALL", "LD_LIBRARY_PATH", "MALLOC_PERTURB_", "OMP_NUM_THREADS", "PYTHONPATH",
+        "CXXFLAGS", "LC_ALL", "LD_LIBRARY_PATH", "MALLOC_PERTURB_", "OMP_NUM_THREADS", "PATH", "PYTHONPATH",
     ]  # fmt: skip
     assert list(kept.digests) == [
         "AWS_SECRET_ACCESS_KEY", "CARGO_REGISTRY_TOKEN", "DB_PASSWORD", "DEPTH", "GITHUB_PAT", "HF_TOKEN",
@@ -79,6 +79,7 @@ def test_what_a_stack_sets_or_watches_or_takes_away_is_not_the_shell_s(small: Sm
         "LC_ALL",
         "LD_LIBRARY_PATH",
         "MALLOC_PERTURB_",
+        "PATH",
     ]
     small.environment = {}
     assert "PYTHONPATH" in case_variables(small.stack(), small.home, SHELL).values
@@ -95,12 +96,13 @@ def test_what_nothing_is_known_to_read_is_set_apart_and_its_changes_are_told() -
     assert list(variable_changes(read, now)) == ["WIFI has another value"]
 
 
-def test_a_token_that_is_renewed_asks_the_same_and_another_depth_does_not() -> None:
-    shell = {"DEPTH": "3", "HF_TOKEN": "x", "LANG": "C"}
-    asked = inherited_variables(shell, key=KEY).relevant_values
-    assert inherited_variables({**shell, "HF_TOKEN": "y"}, key=KEY).relevant_values == asked
-    for change in ({"DEPTH": "4"}, {"LANG": "POSIX"}):
-        assert inherited_variables({**shell, **change}, key=KEY).relevant_values != asked
+def test_the_digests_of_another_home_are_not_compared() -> None:
+    shell = {"MALLOC_PERTURB_": "165", "DEPTH": "3", "HF_TOKEN": "x"}
+    here, elsewhere = (inherited_variables(shell, key=key) for key in (KEY, b"another"))
+    (change,) = variable_changes(here, elsewhere)
+    assert change == (
+        "DEPTH, HF_TOKEN may have another value: another home made the digests, with a key of its own"
+    )
 
 
 def test_changes_are_phrases_without_values_that_were_not_kept() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.workspace.slot import FolderLock, ProcessLock, sole_user
+from precision_bisect.runner.workspace.home import FolderLock, ProcessLock, sole_user
 
 
 def test_a_folder_has_one_user_until_the_end_of_the_block(tmp_path: Path) -> None:

@@ -104,9 +104,9 @@ def test_a_worktree_that_was_spoiled_is_made_anew(made: Submodules, home: Home, 
     worktree = Worktree(tmp_path / "tree", clone)
     for spoil in (".git", "number"):
         worktree.restore(made.commits[0])
-        assert worktree.is_there()
+        assert worktree.exists()
         (worktree.path / spoil).unlink()
     (worktree.path / ".git").write_text("gitdir: nowhere\n")
-    assert not worktree.is_there()
+    assert not worktree.exists()
     worktree.restore(made.commits[0])
     assert files_in(worktree.path) == {"number": "0\n"}

@@ -1,5 +1,6 @@
 """Slots on real repositories: the user's checkouts stay as they are, and whatever a kill leaves behind is mended."""
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -266,7 +267,7 @@ def test_a_spoiled_slot_is_mended(small: SmallStack, tmp_path: Path, spoil: Call
     around.git("commit", "--quiet", "--allow-empty", "-m", "around")
     before = snapshot(tmp_path / ".git")
     workspace, slot = check_out(small)
-    slot.record("step", "key")
+    slot.record_step("step", "key")
     spoil(slot)
     small.move_runtime("rt 2")
     slot.check_out(small.revisions(workspace))
@@ -285,12 +286,12 @@ def test_a_spoiled_slot_is_mended(small: SmallStack, tmp_path: Path, spoil: Call
 
 def test_what_was_built_in_a_worktree_that_is_gone_does_not_count(small: SmallStack) -> None:
     workspace, slot = check_out(small)
-    slot.record("step", "key")
+    slot.record_step("step", "key")
     slot.check_out(small.revisions(workspace))
-    assert slot.built_key("step") == "key"
+    assert slot.step_key("step") == "key"
     spoil_index(slot)
     slot.check_out(small.revisions(workspace))
-    assert slot.built_key("step") is None
+    assert slot.step_key("step") is None
 
 
 def test_a_step_that_was_cut_short_spoils_the_slot(small: SmallStack) -> None:
@@ -301,13 +302,13 @@ def test_a_step_that_was_cut_short_spoils_the_slot(small: SmallStack) -> None:
     for cut_short in (False, True):
         cache.mkdir(exist_ok=True)
         (cache / "half.o").write_text("x")
-        slot.record("other", "key")
+        slot.record_step("other", "key")
         slot.begin_step("step")
         if not cut_short:
             slot.end_step()
         slot.check_out(small.revisions(workspace))
         assert cache.exists() is not cut_short
-        assert (slot.built_key("other") is None) is cut_short
+        assert (slot.step_key("other") is None) is cut_short
     assert (slot.path("rt") / "rt.txt").is_file()
 
 
@@ -371,11 +372,11 @@ HOLD = """
 import sys
 from pathlib import Path
 from precision_bisect.runner.process.run import Command, execute
-from precision_bisect.runner.workspace.slot import ProcessLock
+from precision_bisect.runner.workspace.home import ProcessLock
 lock = ProcessLock(Path(sys.argv[1]))
 assert lock.acquire(blocking=True)
 command = ["sh", "-c", "trap '' TERM; echo held; exec sleep 600"]
-execute(Command(argv=command, cwd=Path("."), environment={"PATH": "/usr/bin:/bin"}, timeout=600, holds=(lock,)),
+execute(Command(argv=command, cwd=Path("."), environment={"PATH": "/usr/bin:/bin"}, timeout=600, locks=(lock,)),
         log=Path(sys.argv[2]), on_line=lambda _, line: print(line, flush=True))
 """
 
@@ -396,18 +397,22 @@ def test_a_killed_holder_frees_its_slot(
     other = workspace.acquire()
     assert other.index == 1
     other.release()
-    supervisor = psutil.Process(holder.pid).children()[0]
-    supervisor.suspend()
+    watchers = [each for each in psutil.Process(holder.pid).children(recursive=True) if each.children()]
+    for watcher in watchers:
+        watcher.suspend()
     holder.kill()
     holder.wait()
     looks: list[float] = []
 
     def look_again(seconds: float) -> None:
         looks.append(seconds)
-        supervisor.resume()
+        for watcher in watchers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                watcher.resume()
         threading.Event().wait(seconds)
 
-    monkeypatch.setattr("precision_bisect.runner.workspace.slot.time.sleep", look_again)
+    monkeypatch.setattr("precision_bisect.runner.workspace.home.time.sleep", look_again)
     assert workspace.acquire().index == 0
     assert looks
-    assert not supervisor.is_running() or supervisor.status() == psutil.STATUS_ZOMBIE
+    gone, _ = psutil.wait_procs(watchers, timeout=60)
+    assert len(gone) == len(watchers) == 3

@@ -1,8 +1,9 @@
 """The queue as it is shown: what waits and runs, the newest of what is over, with what came of each."""
 
+from precision_bisect.bisect.listing import find_entry, queue_entries, session_reader
 from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.database import open_store
-from precision_bisect.store.queue import QueueJournal, QueueWorker, find_entry, queue_entries
+from precision_bisect.store.queue import QueueJournal, QueueWorker
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.store.queue.test_submissions import submission
 from tests.store.test_journal import key, result, stage
@@ -17,8 +18,8 @@ def test_of_what_is_over_the_newest_are_shown_and_all_else(url: str) -> None:
     for number in (numbers[3], numbers[0], numbers[1]):
         queue.cancel(number)
     with sessions() as session:
-        shown = queue_entries(session, max_ended=2)
-        assert find_entry(session, 99) is None
+        shown = queue_entries(session_reader(session), max_ended=2)
+        assert find_entry(session_reader(session), 99) is None
     assert [each.id for each in shown] == [numbers[0], numbers[1], numbers[2], numbers[4]]
     assert [each.is_over for each in shown] == [True, True, False, False]
     assert shown[0].command == "bisect-precision --bad b"
@@ -33,6 +34,6 @@ def test_it_says_what_came_of_the_bisection(url: str) -> None:
     journal.conclude(BisectionOutcome.CULPRIT, {"outcome": "culprit"})
     assert second > first
     with sessions() as session:
-        found = find_entry(session, number)
+        found = find_entry(session_reader(session), number)
     assert found is not None
     assert (found.begun, found.runs, found.outcome) == (True, 1, BisectionOutcome.CULPRIT)

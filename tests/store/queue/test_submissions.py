@@ -55,7 +55,7 @@ def state_of(queue: QueueJournal, number: int) -> tuple[SubmissionState, int | N
 
 
 def test_so_many_of_one_user_may_wait(queue: QueueJournal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precision_bisect.store.queue._MOST_WAITING", 2)
+    monkeypatch.setattr("precision_bisect.store.queue._MAX_WAITING", 2)
     for name in ("one", "two"):
         queue.submit(submission(name))
     with pytest.raises(SubmissionError, match="expected at most 2 submissions of ada to wait, found as many"):
@@ -262,15 +262,15 @@ def test_a_bisection_that_has_begun_is_queued_once_and_again_after_it_was_stoppe
     queue: QueueJournal,
 ) -> None:
     begun = submission("one", words=["--reduce"])
-    number = queue.submit_begun(begun, place=HERE.place)
-    assert queue.submit_begun(begun, place=HERE.place) == number
+    number = queue.submit_existing(begun, place=HERE.place)
+    assert queue.submit_existing(begun, place=HERE.place) == number
     # It goes on in the home in which it has begun.
     assert queue.take(THERE) is None
     assert queue.take(HERE) is not None
-    assert queue.submit_begun(begun, place=HERE.place) == number
+    assert queue.submit_existing(begun, place=HERE.place) == number
     assert state_of(queue, number) == (SubmissionState.RUNNING, None)
     assert queue.end(number, HERE, exit_code=1, tail="")
-    assert queue.submit_begun(begun, place=HERE.place) == number
+    assert queue.submit_existing(begun, place=HERE.place) == number
     assert state_of(queue, number) == (SubmissionState.QUEUED, None)
     row = queue.take(HERE)
     assert row is not None

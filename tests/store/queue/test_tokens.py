@@ -12,12 +12,12 @@ def test_a_token_tells_its_user_until_it_is_revoked(url: str) -> None:
     tokens = TokenJournal(sessions)
     first, second, other = tokens.new("ada"), tokens.new("ada"), tokens.new("bob")
     assert len({first, second, other}) == 3
-    assert [tokens.user_of(each) for each in (first, second, other)] == ["ada", "ada", "bob"]
+    assert [tokens.find_user(each) for each in (first, second, other)] == ["ada", "ada", "bob"]
     for wrong in ("", first[:-1], f"{first} ", "\udcff"):
-        assert tokens.user_of(wrong) is None
+        assert tokens.find_user(wrong) is None
     with sessions() as session:
         kept = session.scalars(select(TokenRow.digest)).all()
     assert not {*kept} & {first, second, other}
     assert tokens.revoke("ada") == 2
     assert tokens.revoke("ada") == 0
-    assert [tokens.user_of(each) for each in (first, second, other)] == [None, None, "bob"]
+    assert [tokens.find_user(each) for each in (first, second, other)] == [None, None, "bob"]

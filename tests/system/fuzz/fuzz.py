@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests.system.fuzz.readers import READERS, Reader
 
-MOST_MEMORY, MOST_SECONDS = 2 * 10**9, 20
+MAX_MEMORY, MAX_SECONDS = 2 * 10**9, 20
 _SHOWN = 5
 
 PIECES = [
@@ -78,7 +78,7 @@ def _digits(number: int) -> bytes:
 def feed(reader: Reader, folder: Path, content: bytes, tally: Tally) -> None:
     """One input to one reader."""
     (folder / reader.file_name).write_bytes(content)
-    signal.alarm(MOST_SECONDS)
+    signal.alarm(MAX_SECONDS)
     try:
         reader.read(folder)
         tally.read += 1
@@ -109,7 +109,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     failed = False
     for name in given.readers:
         folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{name}-"))

@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from precision_bisect.bisect.ask.ends import BisectLog
+from precision_bisect.bisect.ask.question import BisectLog
 from precision_bisect.bisect.nightly.matrix import load_config
 from precision_bisect.bisect.pages.serve import QueueWriter, SiteServer
 from precision_bisect.bisect.queue_client import check_remote_submission
 from precision_bisect.meaning.dump_reader import read_dump
 from precision_bisect.meaning.execution import Execution
-from precision_bisect.meaning.ir import MeaningError
-from precision_bisect.meaning.memory import CAPACITIES_910B, MemoryExecution
+from precision_bisect.meaning.ir import CAPACITIES_910B, MeaningError
+from precision_bisect.meaning.memory import MemoryExecution
 from precision_bisect.runner.build_output.args_dump import ArgsDump
-from precision_bisect.runner.build_output.directory import KernelConfig, NameMap, TensorFolder
+from precision_bisect.runner.build_output.directory import KernelConfig, TensorFolder, read_name_map
 from precision_bisect.runner.build_output.files import BuildOutputError, Folder
 from precision_bisect.runner.build_output.orchestration import Orchestration
 from precision_bisect.runner.build_output.task_graph import TaskGraph
@@ -76,7 +76,7 @@ def _args_dump(folder: Path) -> Reader:
         for index in range(len(dump)):
             one = dump.record(index)
             if one.flaw is None and one.dtype is not None and one.value is None:
-                assert dump.tensor(one).contiguous().shape == dump.geometry(one).shape
+                assert dump.tensor(one).contiguous().shape == dump.comparable_layout(one).shape
 
     return Reader("args_dump.json", read, [json.dumps(dump).encode() for dump in dumps])
 
@@ -94,7 +94,7 @@ def _task_graph(_folder: Path) -> Reader:
 
 def _name_map(_folder: Path) -> Reader:
     names = {"level": 2, "orchestrator_name": None, "callable_id_to_name": {"0": "square", "1": "sum"}}
-    return Reader("map.json", lambda folder: NameMap.open(folder / "map.json"), [json.dumps(names).encode()])
+    return Reader("map.json", lambda folder: read_name_map(folder / "map.json"), [json.dumps(names).encode()])
 
 
 def _kernel_config(_folder: Path) -> Reader:
@@ -225,7 +225,7 @@ def _stack_file(_folder: Path) -> Reader:
 def _settings(_folder: Path) -> Reader:
     return Reader(
         OWN_FILE,
-        lambda folder: read_settings(folder / OWN_FILE).by_option(folder),
+        lambda folder: read_settings(folder / OWN_FILE).option_values(),
         [_SETTINGS],
         (UserError,),
     )

@@ -38,7 +38,7 @@ def test_all_good_ends_count(repository: TestRepository, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert found(tmp_path / "out") == culprit
     assert not ran(tmp_path) & set(side[:3])
-    assert "what it builds on is no candidate" in done.stdout
+    assert "what this commit builds on is no candidate" in done.stdout
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{culprit} is the first bad commit" in replayed
 
@@ -66,7 +66,7 @@ def test_the_merge_base_is_run_for_a_good_end_on_another_branch(
     assert found(tmp_path / "out") == named["culprit"]
     assert named["base"] in ran(tmp_path)
     assert named["good"] not in ran(tmp_path)
-    assert f"{named['base'][:12]}, their merge base, is run as that end" in done.stderr
+    assert f"{named['base'][:12]}, their merge base, is run in its place" in done.stderr
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{named['culprit']} is the first bad commit" in replayed
 
@@ -79,7 +79,7 @@ def test_a_merge_base_that_fails_was_fixed_on_the_good_side(
     done = bisect(repository, tmp_path, "--good", "beside", "--bad", "main")
     assert done.returncode == 4, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert f"it was fixed on the side of {named['good'][:12]}" in line
+    assert f"the failure was fixed on the side of {named['good'][:12]}" in line
     assert f"\nthe merge base {named['base'][:12]}, run as the good end: exit code 1 in " in done.stderr
     for untrue in (
         "to check:",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.drive.session import check_person
+from precision_bisect.bisect.drive.person import check_person
 from precision_bisect.runner.errors import UsageError
 from tests.conftest import TestRepository
 from tests.support.interrupts import obey_interrupts

@@ -67,9 +67,12 @@ def test_a_change_elsewhere_is_not_pinned_on_a_commit_that_touches_it(
 
 @pytest.mark.parametrize(
     ("path", "code", "says"),
-    [("none", 4, "expected a commit that touches --path none"), ("..", 2, "one outside")],
+    [
+        ("none", 4, "touches --path none, found none; name another path, or leave it out"),
+        ("lob", 4, "touches --path lob, found none; did you mean lib?"),
+        ("..", 2, "one outside"),
+    ],
 )
-@pytest.mark.long
 def test_a_path_without_commits(
     repository: TestRepository, history: list[str], tmp_path: Path, path: str, code: int, says: str
 ) -> None:

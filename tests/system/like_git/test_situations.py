@@ -215,7 +215,7 @@ def test_a_merge_base_that_fails_ends_it_here_as_there(repository: TestRepositor
     line(repository, "n", "good", "good")
     done = run(repository.path, tmp_path / "home", "--good", "side", "--bad", "main", "--", *CHECK)
     assert done.returncode == 4
-    assert "it was fixed on the side of" in done.stderr
+    assert "the failure was fixed on the side of" in done.stderr
     repository.git("bisect", "start", "main", "side")
     told = subprocess.run(
         ["git", "bisect", "bad"], cwd=repository.path, capture_output=True, text=True, check=False

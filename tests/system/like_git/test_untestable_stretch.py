@@ -72,7 +72,7 @@ def test_where_it_holds_the_culprit_it_is_said_what_mends_it(
     assert "include/a.hpp:3: " in message
     mends, before, last = commits[WALL.stop][:12], commits[WALL.start - 1][:12], commits[WALL.stop - 1][:12]
     assert message.endswith(
-        f"which {mends} mends, whose change does not apply to 27 of these 28; to test them with that file as it is "
+        f"which {mends} fixes, whose change does not apply to 27 of these 28; to test them with that file as it is "
         f"there, add --overlay include/a.hpp@{mends}"
     ), message
     # With the change of the commit, as far as it applies, the answer stays; with its file the culprit is found.

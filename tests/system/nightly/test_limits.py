@@ -110,7 +110,7 @@ def test_of_two_starts_one_runs_and_nights_that_were_missed_do_no_harm(month: Mo
     second = month.start()
     _, said = second.communicate()
     assert second.returncode == 0
-    assert "another start of this job is at work" in said
+    assert "another process runs this job" in said
     assert running.poll() is None
     hold.let_go()
     assert running.wait() == 0

@@ -11,20 +11,18 @@ import json
 import random
 import re
 import subprocess
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
-from sqlalchemy import create_engine, text, update
+from sqlalchemy import create_engine, text
 
-from precision_bisect.store.database import open_store
-from precision_bisect.store.tables import SubmissionRow
-from precision_bisect.store.vocabulary import SubmissionState, Verdict
+from precision_bisect.store.vocabulary import Verdict
 from tests.system.slow_line import SlowLine
 
 _CASE = """
@@ -52,7 +50,18 @@ _COUNTED = {
     "case_runs": "SELECT id, verdict, log FROM case_runs WHERE verdict != 'environment_error'",
 }
 """Finished runs by table: id, verdict, log. Those whose supervisor was killed say so, and count for nothing."""
-_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+_EXPIRE = """
+import datetime, sys
+from sqlalchemy import update
+from precision_bisect.store.database import open_store
+from precision_bisect.store.tables import SubmissionRow
+from precision_bisect.store.vocabulary import SubmissionState
+
+long_ago = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
+running = SubmissionRow.state == SubmissionState.RUNNING
+with open_store(sys.argv[1]).begin() as session:
+    session.execute(update(SubmissionRow).where(running).values(lease=long_ago, lost=0))
+"""
 _TO_END = 120.0
 """Seconds that a process may take to end that is killed or told to end."""
 _STUCK = 600.0
@@ -122,11 +131,13 @@ class Job(ABC):
 
     def expire(self) -> None:
         """As if so much time had passed that no worker holds a submission by a lease. What has lost three workers is
-        ended; here the others were not its own."""
+        ended; here the others were not its own.
+
+        A process with the job's variables writes it: this one notes no sync, so a power cut would tear its checkpoint.
+        """
         if self.rows("SELECT 1 FROM submissions WHERE state = 'running'"):
-            with open_store(self.line.store).begin() as session:
-                running = SubmissionRow.state == SubmissionState.RUNNING
-                session.execute(update(SubmissionRow).where(running).values(lease=_LONG_AGO, lost=0))
+            words = [sys.executable, "-c", _EXPIRE, self.line.store]
+            subprocess.run(words, env=self.line.variables, check=True)
 
     def finish(self) -> str:
         """Go on until it is over, undisturbed; what was said."""

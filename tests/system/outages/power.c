@@ -32,13 +32,22 @@ static int name_of(int folder, const char *path, char *name, struct statx *found
     return 0;
 }
 
+// The file is read by its own descriptor wherever that can be: closing another one of the same file would release the
+// locks that SQLite holds on it, and another process would take itself for the last one.
 static void note_file(int file, FILE *note) {
     char path[64], block[1 << 16];
-    sprintf(path, "/proc/self/fd/%d", file);
-    int source = open(path, O_RDONLY | O_CLOEXEC);
+    int source = file;
+    if ((fcntl(file, F_GETFL) & O_ACCMODE) == O_WRONLY) {
+        sprintf(path, "/proc/self/fd/%d", file);
+        source = open(path, O_RDONLY | O_CLOEXEC);
+    }
     ssize_t count;
-    while (source >= 0 && (count = read(source, block, sizeof block)) > 0) fwrite(block, 1, count, note);
-    if (source >= 0) close(source);
+    off_t place = 0;
+    while (source >= 0 && (count = pread(source, block, sizeof block, place)) > 0) {
+        fwrite(block, 1, count, note);
+        place += count;
+    }
+    if (source >= 0 && source != file) close(source);
 }
 
 static void note_folder(int folder, FILE *note) {

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +90,25 @@ def test_ends_that_fail_by_different_exit_codes_are_told_so(small: Small) -> Non
     assert "  - the good end fails otherwise than the bad one: name an older --good" in done.stderr
 
 
+@pytest.mark.parametrize("good", [["--good", "HEAD~1"], []])
+def test_a_misspelt_test_is_named_after_the_first_run(small: Small, good: list[str]) -> None:
+    tests = "class TestSum:\n    def test_small(self):\n        assert True\n"
+    for subject in ("first", "second"):
+        small.tool.commit(subject, {"test_sum.py": tests, "subject": subject})
+    inside = Small(small.tool.path, small.tool)
+    pytest_words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    done = inside.run(*good, "--bad", "HEAD", "--", *pytest_words, "test_sum.py::TestSum::test_smal")
+    assert done.returncode == 4, done.stderr
+    assert "run 1 " in done.stderr
+    assert "run 2 " not in done.stderr
+    assert "to check:" not in done.stderr
+    assert "is run until" not in done.stderr
+    assert done.stderr.endswith(
+        ": expected the test test_sum.py::TestSum::test_smal, found none by that name; "
+        "did you mean test_sum.py::TestSum::test_small?\n"
+    )
+
+
 def test_a_command_that_hangs_is_told_how_to_be_asked_about(small: Small) -> None:
     hangs = "exec tail -f /dev/null"
     ends = small.ends("exit 0", "exit 0", hangs)
@@ -143,7 +163,7 @@ def test_what_was_mended_is_run_again_at_a_resume(small: Small) -> None:
     )
     done = small.run(*ends, "--case", "case.sh")
     assert done.returncode == 1
-    assert "mend the environment (no module), then resume" in done.stderr
+    assert "fix the environment (no module), then resume" in done.stderr
     assert "--bad-when environment_error" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "--resume" in line]
     again = small.run("--resume", line.split()[-1])

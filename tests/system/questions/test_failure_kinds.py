@@ -49,6 +49,13 @@ def bisect(
     return done, json.loads(report.read_text()) if report.exists() else {}
 
 
+def advised_words(before: str, text: str) -> list[str]:
+    """The option that stands behind some words."""
+    advised = re.search(rf"{before}(--bad-when (?:'[^']*'|[^\s;]+))", text)
+    assert advised is not None, text
+    return shlex.split(advised[1])
+
+
 def named(report: Mapping[str, Any]) -> list[str]:
     return [each["commit"] for each in report["culprits"]]
 
@@ -99,9 +106,8 @@ def test_what_is_advised_for_a_failure_that_exits_with_zero_finds_its_commit(
         repository, {range(9, SIZE): "print('AssertionError: error 0.5')"}, fine="print('fine')"
     )
     refused, _ = bisect(repository)
-    advised = re.search(r"to count that as bad, add (--bad-when) '([^']+)'", refused.stderr)
-    assert advised is not None, refused.stderr
-    assert named(bisect(repository, *advised.groups(), "--name", "again")[1]) == [commits[9]]
+    advised = advised_words("to count that as bad, add ", refused.stderr)
+    assert named(bisect(repository, *advised, "--name", "again")[1]) == [commits[9]]
 
 
 @pytest.mark.long
@@ -144,9 +150,8 @@ def test_what_is_advised_to_tell_two_failures_apart_tells_them(repository: TestR
     unsure, report = bisect(repository)
     assert unsure.returncode in (3, 6), unsure.stderr
     assert {commits[4], commits[8]} <= suspected(report)
-    advised = re.search(r"if it is another, ask with (--bad-when) '([^']+)'", report["message"])
-    assert advised is not None, report["message"]
-    done, report = bisect(repository, *advised.groups(), "--name", "again")
+    advised = advised_words("if not, ask with ", report["message"])
+    done, report = bisect(repository, *advised, "--name", "again")
     assert done.returncode == 3, done.stderr
     assert suspected(report) == {*commits[4:9]}
 
@@ -253,6 +258,43 @@ def test_a_failure_that_prints_no_reason_is_named_with_a_caveat(
     assert (
         any("prints nothing that tells it from another one" in note for note in report["caveats"]) is is_mute
     )
+
+
+@pytest.mark.parametrize(
+    ("broken", "is_untested"),
+    [("print('--- FAIL: TestSum (0.00s)'); raise SystemExit(1)", True), (IMPORT, False)],
+)
+def test_a_culprit_before_which_no_test_ran_has_a_caveat(
+    repository: TestRepository, broken: str, is_untested: bool
+) -> None:
+    passes = r"print('ok  \texample\t0.002s [no tests to run]')"
+    commits = history(repository, {range(9, SIZE): broken}, fine=passes)
+    _, report = bisect(repository)
+    assert named(report) == [commits[9]]
+    untested = f"no test ran at {commits[8][:12]}, which counted as passing"
+    assert any(note.startswith(untested) for note in report["caveats"]) is is_untested
+
+
+@pytest.mark.parametrize("is_renamed", [True, False])
+def test_a_culprit_that_may_only_rename_a_failing_test_has_a_caveat(
+    repository: TestRepository, is_renamed: bool
+) -> None:
+    """The other test fails until the commit from which on the end's test fails. The two are one, or they are not."""
+    commits: list[str] = []
+    for number in range(SIZE):
+        old = f"    assert {30 if 4 <= number < 9 else 3} == 3\n"
+        new = f"    if {30 if number >= 9 else 3} != 3:\n        raise ValueError('wrong total')\n"
+        if is_renamed:
+            body = f"def test_total():\n{new}" if number >= 9 else f"def test_sum():\n{old}"
+        else:
+            body = f"def test_total():\n{new}\n\ndef test_sum():\n{old}"
+        commits.append(repository.commit(f"commit {number}", {"test_x.py": f"# {number}\n{body}"}))
+    _, report = bisect(repository, command=("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"))
+    assert named(report) == [commits[9]]
+    brings = (
+        "it brings the name of the failing test (test_x.py::test_total), and test_x.py::test_sum fails before"
+    )
+    assert any(note.startswith(brings) for note in report["caveats"]) is is_renamed
 
 
 @pytest.mark.long

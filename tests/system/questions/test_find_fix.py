@@ -50,7 +50,7 @@ def test_the_first_fixed_commit_is_named(repository: TestRepository, tmp_path: P
         assert "ulprit" not in words
         assert "introduced" not in words
     listed = run(repository.path, tmp_path / "home", "history").stdout
-    assert f"  first fixed commit found  repository {commits[FIXED_FROM][:12]} commit {FIXED_FROM}" in listed
+    assert f"  first fixed commit found, with a caveat: repository {commits[FIXED_FROM][:12]} " in listed
     assert "ulprit" not in listed
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{commits[FIXED_FROM]} is the first fixed commit" in replayed
@@ -67,7 +67,7 @@ def test_the_first_fixed_commit_is_named(repository: TestRepository, tmp_path: P
         # As for a regression, but the old end fails and the new one passes.
         (["--good", "0", "--bad", "-1"], "did you mean --find-fix, with --bad {0} --good {-1}?"),
         (["--find-fix", "--bad", "-1", "--good", "0"], "leave out --find-fix"),
-        (["--bad", "0", "--good", "-1"], "to find what fixed it, add --find-fix"),
+        (["--bad", "0", "--good", "-1"], "To find what fixed it, add --find-fix"),
         (["--find-fix", "--bad", "-3", "--good", "-1"], "expected a commit where the case fails"),
     ],
     ids=str,

@@ -63,6 +63,50 @@ def test_a_criss_cross_merge(repository: TestRepository, tmp_path: Path) -> None
     assert found(tmp_path / "out") == right[2]
 
 
+@pytest.mark.parametrize("broken", ["after the merge", "in the other history"])
+def test_a_history_of_its_own_lacks_what_the_check_needs(
+    repository: TestRepository, tmp_path: Path, broken: str
+) -> None:
+    """A subtree merge: each commit of the other history fails for want of the file, from its root on."""
+    good = repository.commit("root", {"lib/value": "ok", "own.txt": "1"})
+    trunk = repository.git("symbolic-ref", "--short", "HEAD")
+    repository.commit("trunk", {"own.txt": "2"})
+    repository.git("checkout", "--quiet", "--orphan", "other")
+    repository.git("rm", "-rq", "--cached", ".")
+    for path in ("lib/value", "own.txt"):
+        (repository.path / path).unlink()
+    for number in range(3):
+        text = "bad" if broken == "in the other history" and number >= 1 else "ok"
+        repository.commit(f"other {number}", {"value": text, "n": str(number)})
+    repository.git("checkout", "--quiet", trunk)
+    if broken == "in the other history":
+        repository.git("rm", "-q", "lib/value")
+    place = "lib/" if broken == "in the other history" else "tool/"
+    repository.git("read-tree", f"--prefix={place}", "other")
+    tree = repository.git("write-tree")
+    merge = repository.git("commit-tree", tree, "-p", "HEAD", "-p", "other", "-m", "subtree")
+    repository.git("reset", "--quiet", "--hard", merge)
+    later = [
+        repository.commit(
+            f"later {number}",
+            {"own.txt": f"later {number}"}
+            | ({"lib/value": "bad"} if number == 1 and broken == "after the merge" else {}),
+        )
+        for number in range(3)
+    ]
+    done = run(
+        repository.path, tmp_path / "home", "--good", good, "--bad", trunk, "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", "grep -qs ok lib/value || { echo FAILED: value; exit 1; }",
+    )  # fmt: skip
+    if broken == "after the merge":
+        assert done.returncode == 0, done.stderr
+        assert found(tmp_path / "out") == later[1]
+        return
+    assert done.returncode == 6, done.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["culprits"], [each["commit"] for each in report["suspects"]]) == ([], [merge])
+
+
 def test_first_parents_end_at_the_merge(repository: TestRepository, tmp_path: Path) -> None:
     good = repository.commit("root", {"root.txt": "fine"})
     repository.git("tag", "root")

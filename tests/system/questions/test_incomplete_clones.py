@@ -14,7 +14,7 @@ import pytest
 from precision_bisect.runner.git import GitError, GitRepository
 from precision_bisect.runner.workspace.home import Home
 from tests.conftest import TestRepository
-from tests.support.program import run_program
+from tests.support.program import kill_driver, run_program
 from tests.support.quick import quick_first
 
 COMMITS, FAULT = 12, 7
@@ -196,7 +196,7 @@ def test_a_search_in_which_a_commit_or_tree_was_lost_goes_on_once_it_is_back(
     count = path.with_name("count")
     interrupted = (  # in its third run
         f"echo >> {count}; if [ $(wc -l < {count}) = 3 ]; then "
-        "kill -INT $(cut -d ' ' -f 4 /proc/$PPID/stat); exec sleep 600; fi; cat number && ! test -e fault"
+        f"{kill_driver('INT')}; exec sleep 600; fi; cat number && ! test -e fault"
     )
     begun = run_program("--good", good, "--bad", "main", "--", "sh", "-c", interrupted, cwd=path)
     assert begun.returncode == 130, begun.stderr
@@ -204,7 +204,7 @@ def test_a_search_in_which_a_commit_or_tree_was_lost_goes_on_once_it_is_back(
     lose(path, name)
     stopped = run_program("--resume", bisection, cwd=path)
     *hint, line = stopped.stderr.splitlines()
-    assert (stopped.returncode, line[:7], hint[0]) == (1, "error: ", "to go on after mending it:")
+    assert (stopped.returncode, line[:7], hint[0]) == (1, "error: ", "to go on after fixing it:")
     assert name in line
     assert "git fetch --refetch fetches them" in line
     git(path, "fetch", "--quiet", "--refetch")

@@ -142,4 +142,4 @@ def test_a_culprit_of_a_scene_test_has_its_divergence(tmp_path: Path) -> None:
     assert first["reason"] == "all that it was given is the same in both runs"
     assert first["statistics"]["elements"] == 64
     assert localized["divergence"]["tasks"] == 2
-    assert "of task 0x0000000000000001" in done.stdout
+    assert "argument 1 of task unnamed (0x0000000000000001)" in done.stdout

@@ -79,7 +79,7 @@ def test_a_tool_that_goes_away_ends_the_search_and_a_resume_runs_again_what_it_s
     done = run(repository.path, home, *options, "--", "sh", "-c", check)
     assert done.returncode == 1, done.stderr
     assert "runs 5 to " in done.stderr
-    assert "something besides the commits changed; mend it, then resume" in done.stderr
+    assert "something besides the commits changed; fix it, then resume" in done.stderr
     assert len(runs.read_text()) <= 16
     tool.touch()
     done = run(repository.path, home, "--resume", "gone")

@@ -13,8 +13,12 @@ from precision_bisect.reduce.reduce_cli import main as reduce
 from precision_bisect.runner.errors import UsageError
 
 COMMANDS: dict[str, tuple[click.Command, list[str], str]] = {
-    "bisect": (bisect_precision, ["--good", "a", "--bad", "b", "--stack", "pypto"], "bisect.ask.question"),
-    "doctor": (bisect_precision, ["doctor", "--stack", "pypto"], "bisect.ask.question"),
+    "bisect": (
+        bisect_precision,
+        ["--good", "a", "--bad", "b", "--stack", "pypto"],
+        "bisect.ask.typed_question",
+    ),
+    "doctor": (bisect_precision, ["doctor", "--stack", "pypto"], "bisect.ask.typed_question"),
     "reduce": (
         reduce,
         [".", "--localize-only", "--reference", ".", "--stack", "pypto"],

@@ -18,8 +18,8 @@ _QUIET = 5.0
 """Seconds without news after which all is mended that is not whole."""
 _STUCK = 300.0
 """Seconds without news, though all is whole, after which nothing will come."""
-_MOST_ENDINGS = 5
-_LONGEST_PEACE = 14
+_MAX_ENDINGS = 5
+_MAX_PEACE = 14
 """Moments between two faults; a bisection has some ninety."""
 
 
@@ -113,7 +113,7 @@ class FaultyFarm:
     """The moment of the next fault."""
 
     def __post_init__(self) -> None:
-        self._due = self.chance.randint(1, _LONGEST_PEACE)
+        self._due = self.chance.randint(1, _MAX_PEACE)
         self._began = time.monotonic()
 
     def run(self) -> None:
@@ -180,7 +180,7 @@ class FaultyFarm:
         self._mend()
         if self.faults and self._moments >= self._due:
             self._break(self.faults.pop(0))
-            self._due = self._moments + self.chance.randint(1, _LONGEST_PEACE)
+            self._due = self._moments + self.chance.randint(1, _MAX_PEACE)
 
     def _note(self, text: str) -> None:
         """A line of the table that the test's output shows."""
@@ -195,7 +195,7 @@ class FaultyFarm:
             self._note(f"driver: {line}")
         self.endings.append(self._driver.returncode)
         assert "resume" in "\n".join(self.printed[-20:])
-        assert len(self.endings) <= _MOST_ENDINGS
+        assert len(self.endings) <= _MAX_ENDINGS
         self._mend(everything=True)
         self._note(f"driver ended ({self._driver.returncode}) and is resumed")
         self._driver = self._start("--resume")

@@ -53,13 +53,18 @@ def url() -> Iterator[str]:
 
 
 def drivers(home: Path) -> Counter[str]:
-    """How many processes drive each bisection; the command of its supervisor has the same words."""
+    """How many processes drive each bisection; the command of its supervisor has the same words.
+
+    A child of a driver has the driver's words until it executes its own program.
+    """
     found = Counter[str]()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
             ours = process.environ().get("PRECISION_BISECT_HOME") == str(home)
-            if ours and "-c" in words[1:3]:
+            parent = process.parent()
+            is_child = parent is not None and parent.cmdline() == words
+            if ours and "-c" in words[1:3] and not is_child:
                 named = [
                     words[place + 1] for place, word in enumerate(words) if word in ("--name", "--resume")
                 ]

@@ -15,6 +15,7 @@ import pytest
 
 from precision_bisect.store.vocabulary import ProbeState
 from tests.support import postgresql
+from tests.support.program import kill_driver
 from tests.system.slow_line import SlowLine
 from tests.system.test_stops import resume_words, wait_for_a_run
 
@@ -70,10 +71,10 @@ def test_a_worker_that_is_killed_is_replaced_and_its_run_made_again(make: Callab
 @pytest.mark.long
 def test_a_worker_that_is_killed_in_the_same_run_each_time_ends_it(make: Callable[..., SlowLine]) -> None:
     line = make()
-    (line.folder / "case.sh").write_text('kill -9 "$(cat /proc/$PPID/stat | cut -d" " -f4)"; sleep 100')
+    (line.folder / "case.sh").write_text(f"{kill_driver('KILL')}; sleep 100")
     done = line.run(*line.arguments, "--jobs", "2")
     assert done.returncode == 1
-    assert "expected workers that live" in done.stderr
+    assert "expected workers that live" in done.stderr, done.stderr
     assert resume_words(done.stderr)
     assert not [probe for probe in line.probes() if probe.state is ProbeState.FINISHED]
 

@@ -174,11 +174,22 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Place:
+    """The bytes of a region's tile in one of a core's memories."""
+
+    region: Region
+    memory: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Task:
-    """One submission of a stage's kernel."""
+    """One submission of a stage's kernel. Memory planning gives its tiles their places."""
 
     stage: Stage
     arguments: tuple[Argument, ...]
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,32 @@
 """Programs as text, for passes_dump/: Python in the dialect of pypto, which its tools read.
 
 Until scope placement a program is one function on tensors, a stage a `with pl.at(...)` block in it. From then on each
-task's kernel is a function of its own: it loads tiles, computes, and stores. What a pass can change is in the text.
+task's kernel is a function of its own: it loads tiles, computes, and stores. Once memory is planned, a tile's type says
+where its bytes lie. What a pass can change is in the text.
 """
 
 from __future__ import annotations
 
 from .codegen.kernels import argument_names
-from .ir import Loop, Op, Operand, Program, Region, Scalar, Shape, Stage, Statement, Task, Tensor, leaves
+from .ir import (
+    Loop,
+    Op,
+    Operand,
+    Place,
+    Program,
+    Region,
+    Scalar,
+    Shape,
+    Stage,
+    Statement,
+    Task,
+    Tensor,
+    leaves,
+)
 from .names import FreshNames
 from .ops import MATMUL
-from .passes.tile_loops import LANES
-from .types import ArgDirection, Core, DType, Role, RoundMode, Tail
+from .passes.allocate_memory_addr import memory_of, tile_shape, valid_shape
+from .types import ArgDirection, Core, DType, Role, RoundMode
 
 _INDENT = "    "
 _DTYPES = {
@@ -68,13 +83,6 @@ def _call(op: Op, operands: list[str]) -> str:
             return f"{op.kind}{'s' if scalar else ''}({arguments})"
 
 
-def _lanes(stage: Stage) -> tuple[Shape, Shape]:
-    """The shape in which a reduction takes in its operand, whole tiles of LANES, and how much of it holds data."""
-    rows, columns = stage.reads[0].shape
-    whole = (rows, -(-columns // LANES) * LANES)
-    return whole, (whole if stage.tail is Tail.FULL else (rows, columns))
-
-
 class _Entry:
     """The function that a caller runs: on tensors, it computes them or submits tasks that do."""
 
@@ -128,8 +136,9 @@ class _Entry:
     def _op(self, op: Op, stage: Stage | None, depth: int) -> None:
         operands = [self._operand(operand, depth) for operand in op.inputs]
         if stage is not None and stage.tail is not None:
-            whole, valid = _lanes(stage)
-            operands = [self._padded(operands[0], op.regions_read[0], whole, valid, depth)]
+            source = op.regions_read[0]
+            whole, valid = tile_shape(stage, source), valid_shape(stage, source)
+            operands = [self._padded(operands[0], source, whole, valid, depth)]
         if op.accumulate:
             operands.insert(0, self._operand(op.output, depth))
         value = f"pl.tensor.{_call(op, operands)}"
@@ -208,47 +217,42 @@ class _Kernel:
         ]
         parameters += [f"{scalar.name}: pl.Scalar[pl.FP32]" for scalar in stage.scalars if scalar.name]
         self._tiles |= {scalar: _number(scalar) for scalar in stage.scalars}
-        for position, region in enumerate(stage.reads):
-            self._load(region, position)
+        for place in self._task.places:
+            memory = f"pl.Mem.{place.memory}"
+            self._lines.append(f"{self._base(place)}: pl.Ptr = pl.tile.alloc({memory}, {place.size})")
+        for region in stage.reads:
+            self._load(region)
         for op in stage.ops:
             operands = [self._tiles[operand] for operand in op.inputs]
             if op.accumulate:
                 operands.insert(0, self._tiles[op.output])
-            expand = _expansion(op)
-            name = f"{op.output.tensor.name}__tile"
-            self._define(op.output, name, self._space(2), f"{expand}{_call(op, operands)}")
+            call = f"{_expansion(op)}{_call(op, operands)}"
+            self._define(op.output, f"{op.output.tensor.name}__tile", call)
         for region in stage.writes:
             self._lines.append(f"pl.tile.store({self._tiles[region]}, [0, 0], {self._names[region]})")
         return _function(_FUNCTION_TYPES[stage.core], stage.name, parameters, self._lines)
 
-    def _space(self, position: int) -> str:
-        """Where the operand at a position lies, or the result: a product's have memories of their own."""
-        return ("Left", "Right", "Acc")[position] if self._stage.core is Core.CUBE else "Vec"
+    def _load(self, region: Region) -> None:
+        shape, valid = tile_shape(self._stage, region), valid_shape(self._stage, region)
+        name, memory = self._names[region], memory_of(self._stage, region)
+        call = f"load({name}, [0, 0], {list(shape)}, {list(valid)}, target_memory=pl.Mem.{memory})"
+        self._define(region, f"{name}__tile", call)
 
-    def _load(self, region: Region, position: int) -> None:
-        shape, valid = region.shape, region.shape
-        if self._stage.tail is not None:
-            shape, valid = _lanes(self._stage)
-        space = self._space(position)
-        call = (
-            f"load({self._names[region]}, [0, 0], {list(shape)}, {list(valid)}, target_memory=pl.Mem.{space})"
-        )
-        self._define(region, f"{self._names[region]}__tile", space, call, shape, valid)
-
-    def _define(
-        self,
-        region: Region,
-        name: str,
-        space: str,
-        call: str,
-        shape: Shape | None = None,
-        valid: Shape | None = None,
-    ) -> None:
-        shape = shape or region.shape
-        view = () if valid in (None, shape) else (f"pl.TileView(valid_shape={list(valid)})",)
-        type_ = _array("Tile", shape, region.tensor.dtype, f"pl.Mem.{space}", *view)
+    def _define(self, region: Region, name: str, call: str) -> None:
+        shape, valid = tile_shape(self._stage, region), valid_shape(self._stage, region)
+        places = [
+            f"pl.MemRef({self._base(place)}, pl.const({place.offset}, pl.INT64), {place.size})"
+            for place in self._task.places
+            if place.region == region
+        ]
+        view = () if valid == shape else (f"pl.TileView(valid_shape={list(valid)})",)
+        memory = f"pl.Mem.{memory_of(self._stage, region)}"
+        type_ = _array("Tile", shape, region.tensor.dtype, *places, memory, *view)
         self._lines.append(f"{name}: {type_} = pl.tile.{call}")
         self._tiles[region] = name
+
+    def _base(self, place: Place) -> str:
+        return f"mem_{place.memory.lower()}_{self._task.places.index(place)}"
 
 
 def _expansion(op: Op) -> str:

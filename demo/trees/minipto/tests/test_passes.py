@@ -186,6 +186,46 @@ def test_tasks_of_one_loop_do_not_hand_buffers_to_each_other() -> None:
     }
 
 
+def places(program: Program, stage: str) -> dict[str, tuple[str, int, int]]:
+    task = tasks(lowered(program, "AllocateMemoryAddr").body)[stage]
+    return {p.region.tensor.name: (p.memory, p.offset, p.size) for p in task.places}
+
+
+def test_a_tile_takes_the_bytes_of_an_operand_that_nothing_reads_afterwards() -> None:
+    program = softmax.trace([tensor("x", (4, 64)), tensor("y", (4, 64))])
+    assert places(program, "weights") == {
+        "x": ("Vec", 0, 1024),
+        "peak": ("Vec", 1024, 32),
+        "shifted": ("Vec", 0, 1024),
+        "weights": ("Vec", 0, 1024),
+    }
+    assert places(program, "total") == {"weights": ("Vec", 0, 1024), "total": ("Vec", 1024, 32)}
+
+
+def test_a_stored_tile_keeps_its_bytes_to_the_end() -> None:
+    @mp.jit
+    def two(x: mp.Region, y: mp.Region, y2: mp.Region) -> None:
+        grown = mp.exp(x, name="grown")
+        mp.add(grown, 1.0, out=y)
+        mp.mul(grown, grown, out=y2)
+
+    program = two.trace([tensor("x", (4, 8)), tensor("y", (4, 8)), tensor("y2", (4, 8))])
+    found = places(program, "y2")
+    assert found["grown"] == found["x"] == found["y2"]
+    assert found["y"] == ("Vec", 128, 128)
+
+
+def test_a_product_has_memories_of_its_own_and_a_reduction_whole_tiles() -> None:
+    parameters = [tensor("x", (16, 64)), tensor("w", (64, 64)), tensor("y", (16, 64))]
+    assert places(product.trace(parameters), "partial") == {
+        "x": ("Left", 0, 4096),
+        "w": ("Right", 0, 16384),
+        "partial": ("Acc", 0, 4096),
+    }
+    program = softmax.trace([tensor("x", (4, 72)), tensor("y", (4, 72))])
+    assert places(program, "peak")["x"] == ("Vec", 0, 4 * 128 * 4)
+
+
 @pytest.mark.parametrize("name", ["float", "row", "ext_x", "a-b", "x_ci"])
 def test_names_that_generated_code_cannot_use_are_refused(name: str) -> None:
     @mp.jit

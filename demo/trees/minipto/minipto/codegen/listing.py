@@ -1,4 +1,4 @@
-"""The .pto listing of a kernel: what it loads, computes and stores, tile by tile."""
+"""The .pto listing of a kernel: what it loads, computes and stores, tile by tile, and where the tiles lie."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ def listing(task: Task) -> str:
     names = argument_names(task)
     arguments = [f"%{names[a.region]}: {_tile(a.region)} {a.direction.value}" for a in task.arguments]
     lines = [f"pto.func @{stage.name}({', '.join(arguments)}) attributes {{core = {stage.core.value}}} {{"]
-    lines += [f"  %{names[region]}_t = pto.tload %{names[region]}" for region in stage.reads]
-    lines += [f"  {_operation(op, stage, names)}" for op in stage.ops]
+    at = {place.region: f" at {place.memory.lower()}+{place.offset}" for place in task.places}
+    lines += [f"  %{names[region]}_t = pto.tload %{names[region]}{at[region]}" for region in stage.reads]
+    lines += [f"  {_operation(op, stage, names)}{at[op.output]}" for op in stage.ops]
     lines += [f"  pto.tstore %{region.tensor.name}_t, %{names[region]}" for region in stage.writes]
     return "\n".join([*lines, "  pto.return", "}"]) + "\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir import Program
+from .allocate_memory_addr import allocate_memory_addr
 from .eliminate_dead_code import eliminate_dead_code
 from .fuse_elementwise import fuse_elementwise
 from .legalize_casts import legalize_casts
@@ -19,4 +20,5 @@ PASSES: tuple[tuple[str, Callable[[Program], Program]], ...] = (
     ("TileLoops", tile_loops),
     ("PlaceScopes", place_scopes),
     ("ReuseMemory", reuse_memory),
+    ("AllocateMemoryAddr", allocate_memory_addr),
 )
