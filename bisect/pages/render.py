@@ -255,7 +255,7 @@ def _round_length(length: float) -> float:
 
 _PACKAGE = "precision_bisect.bisect.pages"
 GLYPHS: Mapping[str, str] = {"good": "✓", "bad": "✕", "skip": "?"}
-_STATUS_GLYPHS: Mapping[str, str] = {
+STATUS_GLYPHS: Mapping[str, str] = {
     "passed": "✓",
     "flaky": "~",
     "new": "+",
@@ -264,7 +264,7 @@ _STATUS_GLYPHS: Mapping[str, str] = {
     "infrastructure": "!",
     "untested": "?",
 }
-_STATUS_TONES: Mapping[str, str] = {
+STATUS_TONES: Mapping[str, str] = {
     "passed": "good",
     "flaky": "skip",
     "new": "bad",
@@ -328,8 +328,8 @@ def _environment() -> Environment:
         "state_text": state_text,
         "submission_tone": submission_tone,
         "shown": shorten,
-        "status_glyph": _STATUS_GLYPHS,
-        "status_tone": _STATUS_TONES,
+        "status_glyph": STATUS_GLYPHS,
+        "status_tone": STATUS_TONES,
         "statuses": [each.value for each in CaseStatus],
         "style": Markup(_style()),
         "tone": _tone,

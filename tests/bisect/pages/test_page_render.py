@@ -7,7 +7,9 @@ import re
 import pytest
 from jinja2 import UndefinedError
 
-from precision_bisect.bisect.pages.render import render, security_policy
+from precision_bisect.bisect.nightly.night_report import result_line, severity
+from precision_bisect.bisect.pages.render import GLYPHS, STATUS_GLYPHS, STATUS_TONES, render, security_policy
+from precision_bisect.store.vocabulary import CaseStatus, Judgement
 from tests.bisect.pages.test_site_folder import ELEMENTS, EVIL, Seen
 
 HERE = "bisections/x.html"
@@ -66,3 +68,16 @@ def test_the_policy_allows_a_page_s_own_style_and_script(element: str) -> None:
 def test_a_value_that_a_template_lacks_is_an_error() -> None:
     with pytest.raises(UndefinedError, match="'problem' is undefined"):
         render("unreadable.html.j2", HERE, (), name="name")
+
+
+def test_each_judgement_has_a_sign() -> None:
+    assert set(GLYPHS) == set(Judgement)
+
+
+@pytest.mark.parametrize("status", CaseStatus)
+def test_each_status_of_a_night_s_case_has_a_sign_a_colour_and_a_place(status: CaseStatus) -> None:
+    assert STATUS_GLYPHS[status]
+    assert STATUS_TONES[status]
+    assert f".cell.{status}" in page()
+    assert severity(status) in range(len(CaseStatus))
+    assert result_line("case", "a2a3sim", "rest", status).spans
