@@ -106,6 +106,8 @@ def test_another_scheduler_at_the_same_address_is_heard_too(
         driver = open_driver(address, small)
         driver.start(small, "first")
         driver.until(lambda told: isinstance(told, TaskBegin))
+        # Or the worker would wait half a minute for its thread, which waits for contents.
+        cluster.sync(cluster.workers[0].close, executor_wait=False)
     driver.until(lambda told: told == TaskEnd("first", "", None))
     assert not given_up or log.told.wait(60)
     logger.removeHandler(log)

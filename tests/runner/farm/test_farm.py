@@ -268,6 +268,7 @@ def test_what_a_driver_that_died_has_left_and_the_next_one_does_not_want_is_stop
     assert found[number].judgement is Judgement.GOOD
     assert left in hosts.stopped
     assert others not in hosts.stopped
+    hosts.stop(others)  # The farms wait for it when they close.
 
 
 def test_probes_that_were_cancelled_last_are_stopped_all_the_same(
