@@ -51,7 +51,7 @@ class Workers(Protocol):
         ...
 
     def begin(self, request: ProbeRequest) -> int:
-        """Hand a probe to the next free worker. Return the number that identifies the probe in events."""
+        """Hand a probe to the next free worker, whose `Prober.probe` makes it. Return its number in events."""
         ...
 
     def cancel(self, number: int) -> None:

@@ -43,7 +43,7 @@ from ..replay.replay import (
     values_of,
 )
 from ..replay.task_replay import Fill, IsolatedTask, OverlappingTensorsError, PreparedTask
-from .experiments import DumpPair, DumpWhole, RunAlone, Steps, Tell
+from .experiments import DivergentTask, DumpWhole, RunAlone, Steps, Tell
 from .footprints import Examination, describe_stray_writers, examine, representatives, sort_writers
 
 
@@ -113,36 +113,6 @@ def classify(distances: Distances, *, unexpected_inputs: bool) -> TaskClass:
     if distances.out > AMPLIFICATION * distances.inputs:
         return TaskClass.AMPLIFIED
     return TaskClass.INHERITED
-
-
-@dataclass(frozen=True, kw_only=True)
-class DivergentTask:
-    """A task of the failing build that did not leave its expected results.
-
-    `counterpart` is the same task of the reference, or None if the reference is no build. `dumped` has all arguments of
-    the task. Each access reads it anew, because memory may not hold the values of all divergent tasks.
-    """
-
-    task: KernelTask
-    counterpart: KernelTask | None
-    dumped: DumpPair
-    exceeds_case_tolerance: bool
-    """Whether the error exceeds the case's own tolerance. Also true if that tolerance is not known."""
-
-    @property
-    def actual(self) -> TaskValues:
-        """Return all values of the task in the failing run."""
-        return values_of(self.dumped.actual, self.task)
-
-    @property
-    def expected_values(self) -> TaskValues:
-        """Return the expected values, as far as they are known."""
-        return self.dumped.expected.values_of(self.task.ordinal)
-
-    @property
-    def expected_inputs(self) -> Mapping[int, TensorView] | None:
-        """Return all tensors that the task should have read, or None if one of them is not known."""
-        return self.dumped.expected.inputs_of(self.task.ordinal)
 
 
 @dataclass(frozen=True, kw_only=True)

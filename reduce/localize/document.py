@@ -48,10 +48,11 @@ from ..graph.differences import DifferenceKind, TaskDifference, program_differen
 from ..graph.submits import find_submits, submit_lines
 from ..graph.tasks import KernelTask, MissingEdge
 from ..replay.replay import RecordedBuild, differs, promote_tensors
-from .attribute import Attribution, Distances, DivergentTask
+from .attribute import Attribution, Distances
 from .causes import Cause, FailureExplanation
 from .changes import Change, ChangedPart
 from .endings import STALL_RERUNS, CrashingTask
+from .experiments import DivergentTask
 from .failure import UnwrittenElements
 from .first_divergence import AttributedDivergences
 from .footprints import describe_writes

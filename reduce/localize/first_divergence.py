@@ -20,8 +20,8 @@ from ...store.vocabulary import plural
 from ..graph.submits import find_submits
 from ..graph.tasks import Bits, Dag, KernelTask, Mask, TaskList, bits_of, mask_of
 from ..replay.replay import IncompleteDumpError, RecordedBuild, differs, distance, results_of, values_of
-from .attribute import Attribution, DivergentTask, TaskClass
-from .experiments import Dump, DumpEverything, DumpPair, Steps, Tell
+from .attribute import Attribution, TaskClass
+from .experiments import DivergentTask, Dump, DumpEverything, DumpPair, Steps, Tell
 from .reference import ExpectedValues
 
 

@@ -21,7 +21,7 @@ from ...runner.localization_job import OutputFolder, TaskFootprint
 from ...store.vocabulary import Verdict, percent
 from ..graph.tasks import KernelTask
 from ..replay.replay import RecordedBuild, ReplayError, RunnableBuild
-from .attribute import Attribution, Attributor, DivergentTask
+from .attribute import Attribution, Attributor
 from .causes import (
     Cause,
     FailureExplanation,
@@ -33,7 +33,7 @@ from .causes import (
 from .changes import ChangedPart
 from .document import EndingFindings, ExplainedFindings, Findings, SearchCost, StallFindings, describe_cause
 from .endings import confirm_ending, examine_stall, find_crashing_task
-from .experiments import Executor, Record, Steps, Tell
+from .experiments import DivergentTask, Executor, Record, Steps, Tell
 from .failure import OutputJudge
 from .first_divergence import AttributedDivergences, DivergenceSearch, FirstDivergences
 from .footprints import find_undeclared_writers

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from precision_bisect.reduce.graph.tasks import KernelTask
-from precision_bisect.reduce.localize.attribute import DivergentTask
+from precision_bisect.reduce.localize.experiments import DivergentTask
 from precision_bisect.reduce.localize.first_divergence import DivergenceSearch, FirstDivergences
 from precision_bisect.reduce.localize.reference import ReferenceRuns
 from precision_bisect.runner.compare.statistics import Tolerance
