@@ -325,9 +325,10 @@ class PinDescent(CulpritState):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerTests(CulpritState):
-    """Cells of the matrix of layers are run. A layer is the culprit's own change, or a pin that it moves.
+    """Combinations of the culprit's own change and the pins that it moves are tested. Each of these is a layer.
 
-    The own change has the name of the culprit's repository, and a pin the name of what it holds.
+    The own change has the name of the culprit's repository, and a pin the name of what it holds. `advance` replays the
+    outcomes that are known at each call.
     """
 
     pin_moves: tuple[MovedPin, ...]
@@ -354,7 +355,7 @@ class LayerTests(CulpritState):
         return self._next_state(known, matrix, replace(self.culprit, layers=(tested,)))
 
     def _cell_target(self, cell: Cell) -> AskTarget:
-        """Return the culprit or its parent, with each pin held at its old or new value."""
+        """Return the commit and the pins of a cell, which has the new layers. The other layers are old."""
         named = self.culprit.named
         commit = named.commit if named.repository in cell else named.parent or named.commit
         pins = {pin.held_name: pin.new if pin.held_name in cell else pin.old for pin in self.pin_moves}
@@ -411,7 +412,7 @@ class CulpritBlame(CulpritState):
     """The culprit is the answer, because the pin that is to blame has no range to search."""
 
     how: str
-    """As of `blame`."""
+    """The end of the sentence that names the culprit, as in `blame`."""
 
     @override
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:

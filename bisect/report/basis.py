@@ -240,7 +240,7 @@ class Rows:
         return [probe for probe in runs if probe.judgement is not self.judgement(probe)]
 
     def last_range_of(self, repository: str) -> SearchedRange:
-        """Return the range of a repository that was searched last. Raises `StopIteration` where there is none."""
+        """Return the range of a repository that was searched last. The repository must have one."""
         return next(each for each in reversed(self.ranges) if each.stage.repository == repository)
 
     def runs_of(self, side: Side) -> list[ProbeRow]:
@@ -261,7 +261,10 @@ class Rows:
 
 
 def newest_name(session: Session, folder: Path) -> str:
-    """Return the name of the newest bisection of the checkout around a folder. Raises `UserError`."""
+    """Return the name of the newest bisection of the checkout around a folder.
+
+    Raises `UserError` if it has none, or if a record cannot be read.
+    """
     checkout = checkout_root(folder.resolve())
     for name, stored in session.execute(
         select(BisectionRow.name, BisectionRow.request).order_by(BisectionRow.id.desc())

@@ -123,7 +123,7 @@ class BuildChanges:
 
     @property
     def source_changes(self) -> tuple[Change, ...]:
-        """Return the changes without that of the runtime."""
+        """Return all changes except that of the runtime."""
         return tuple(change for change in self.changes if change.part is not ChangedPart.RUNTIME)
 
     def make(self, chosen: Collection[Change], folder: Path, schedule: str | None) -> RunnableBuild:
@@ -133,6 +133,7 @@ class BuildChanges:
 
         Raises `BuildOutputError` if a source cannot be read.
         """
+        # A change of the list that names a kernel swaps only the text of that kernel.
         parts = {change.part for change in chosen if not change.kernel}
         list_build = self.failing if ChangedPart.KERNEL_LIST in parts else self.reference
         toolchain = (self.failing if ChangedPart.RUNTIME in parts else self.reference).toolchain
@@ -173,8 +174,8 @@ def _kernel_text(
 def _orchestration_changes(failing: BuildDirectory, reference: BuildDirectory) -> list[Change]:
     """Return the changes of the orchestration.
 
-    Fewer allocations are no change by themselves, but other places of tensors are. If nothing else differs, every
-    differing line is a change.
+    Differences in allocations alone are no change, but differences in the places of tensors are. If only allocations
+    differ, every differing line is a change.
     """
     file = str(failing.kernel_config().orchestration.source)
     reference_text = _orchestration_text(reference)
@@ -214,11 +215,14 @@ def _kernel_list_change(
     if reference.source(kernel.source) != failing.source(kernel.source):
         return None
     lists = [build.source(PurePath(KERNEL_CONFIG_FILE)) for build in (reference, failing)]
-    names = [each.source.name.encode() for each in (kernel, other)]
+    names = [
+        re.compile(rb"(?<![\w.-])" + re.escape(each.source.name.encode()) + rb"(?![\w.-])")
+        for each in (kernel, other)
+    ]
     edits = tuple(
         edit
         for edit in text_changes(lists[0], source_lines(lists[1]))
-        if any(name in line for name in names for line in (*edit.old, *edit.new_lines))
+        if any(name.search(line) for name in names for line in (*edit.old, *edit.new_lines))
     )
     return Change(part=ChangedPart.KERNEL_LIST, file=KERNEL_CONFIG_FILE, kernel=kernel.name, edits=edits)
 
@@ -237,20 +241,20 @@ def _write(build: BuildDirectory, source: PurePosixPath, text: bytes, *, always:
 def _list_contents(config: KernelConfig) -> tuple[object, ...]:
     """Return the contents of a kernel list that matter, without the paths of files that belong to the build."""
     kernels: Mapping[int, object] = {
-        number: (kernel.name, kernel.core_type, kernel.external and kernel.source, kernel.signature)
+        number: (kernel.name, kernel.core_type, kernel.source if kernel.external else None, kernel.signature)
         for number, kernel in config.kernels.items()
     }
     return dict(config.runtime), config.orchestration.signature, config.orchestration.function_name, kernels
 
 
-def _toolchains_differ(failing: Toolchain, reference: Toolchain) -> bool:
+def _toolchains_differ(toolchain: Toolchain, other: Toolchain) -> bool:
     """Return whether two toolchains differ in their settings, their variables or the paths of their repositories."""
 
-    def settings(toolchain: Toolchain) -> tuple[object, ...]:
-        paths = {name: entry.path for name, entry in toolchain.stack.repositories.items()}
-        return toolchain.python, toolchain.platform, toolchain.schedule, toolchain.environment, paths
+    def values(of: Toolchain) -> tuple[object, ...]:
+        paths = {name: entry.path for name, entry in of.stack.repositories.items()}
+        return of.python, of.platform, of.schedule, of.environment, paths
 
-    return settings(failing) != settings(reference)
+    return values(toolchain) != values(other)
 
 
 def _differing_settings(failing: Toolchain, reference: Toolchain) -> tuple[str, ...]:

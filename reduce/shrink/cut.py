@@ -82,25 +82,27 @@ def cut(
     )
 
 
-def actual_contents(both: ProgramPair, failing: Recording) -> dict[int, dict[int, TensorView]]:
-    """Return what the failing run held where results of missing tasks and moved results belong, by task and argument.
+def actual_contents(pair: ProgramPair, failing: Recording) -> dict[int, dict[int, TensorView]]:
+    """Return what the failing run held in place of each missing task's results, and of each moved result.
 
-    The values are those that the next task read there, or else the outputs of the run. They are zeros if neither is
-    known.
+    The keys are the task and the index of the argument. The values are those that the next task read there, or else the
+    outputs of the run. They are zeros if neither is known.
     """
-    program = both.failing
-    if not both.missing | both.moved_results.keys():
+    program = pair.failing
+    wanted = pair.missing | pair.moved_results.keys()
+    if not wanted:
         return {}
     next_read = [_final_contents(buffer, failing.outputs) for buffer in program.buffers]
     found: dict[int, dict[int, TensorView]] = {}
     for task in reversed(program.tasks):
-        if task.ordinal in both.missing | both.moved_results.keys():
+        if task.ordinal in wanted:
             found[task.ordinal] = {
                 argument.index: _part(program, argument, next_read[argument.buffer])
-                for argument in results_of(task, both.moved_results)
+                for argument in results_of(task, pair.moved_results)
             }
-        if task.ordinal in both.missing:
+        if task.ordinal in pair.missing:
             continue
+        # What an earlier task left where this one writes was not read any more, and is not known.
         before = failing.values(task.ordinal).before
         for argument in task.arguments:
             if argument.type.may_write:
@@ -113,15 +115,15 @@ def actual_contents(both: ProgramPair, failing: Recording) -> dict[int, dict[int
 
 
 def expected_contents(
-    both: ProgramPair, right: Callable[[int], TaskValues], given: Mapping[str, TensorView]
+    pair: ProgramPair, right: Callable[[int], TaskValues], given: Mapping[str, TensorView]
 ) -> dict[int, dict[int, TensorView]]:
     """Return the right contents of the places in arguments of the case that extra tasks write, by task and argument.
 
     Places whose contents are not completely known are left out. `right` returns the right values of a task. `given`
     holds the case's own inputs, by name.
     """
-    program = both.failing
-    if not both.extra_tasks:
+    program = pair.failing
+    if not pair.extra_tasks:
         return {}
     truth = [np.zeros(math.prod(buffer.shape), buffer.dtype.storage) for buffer in program.buffers]
     known = [np.full(contents.size, False) for contents in truth]
@@ -131,7 +133,7 @@ def expected_contents(
             known[buffer.number][:] = True
     expected: dict[int, dict[int, TensorView]] = {}
     for task in program.tasks:
-        if task.ordinal in both.extra_tasks:
+        if task.ordinal in pair.extra_tasks:
             expected[task.ordinal] = {
                 argument.index: _part(program, argument, truth[argument.buffer])
                 for argument in task.arguments
@@ -141,7 +143,7 @@ def expected_contents(
             }
             continue
         after = right(task.ordinal).after
-        for argument in results_of(task, both.moved_results):
+        for argument in results_of(task, pair.moved_results):
             if argument.index in after and program.buffers[argument.buffer].is_entry:
                 places = flat_indices(argument.region)
                 truth[argument.buffer][places] = after[argument.index].contiguous().ravel()
@@ -219,6 +221,7 @@ class _Walk:
     tasks: list[ProgramTask] = field(default_factory=list[ProgramTask])
 
     def run(self) -> None:
+        """Walk over all tasks. Only the kept ones are added; the results of all count as right contents."""
         for task in self.program.tasks:
             values = self.values.task_values(task.ordinal)
             results = list(self._results(task, values))
@@ -383,6 +386,7 @@ def _tensor(content: _Contents, golden: Mapping[str, TensorView] | None) -> CutT
 
 
 def _part(program: Program, argument: ProgramArgument, contents: Array) -> TensorView:
+    """Return a copy of the elements of a buffer that an argument covers."""
     buffer = program.buffers[argument.buffer]
     values = contents[flat_indices(argument.region)]
     return TensorView.from_contiguous(buffer.name, buffer.dtype, argument.region.shape, values)

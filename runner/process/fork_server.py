@@ -5,14 +5,14 @@
 This file and `supervise.py` run under the stack's own interpreter, CPython 3.9 or later, with nothing but the standard
 library. The protocol is:
 
-1. Standard input is a Unix socket. After the imports, the server writes a line of JSON: null, or why they failed. A
+1. Standard input is a Unix socket. After the imports, the server writes a line of JSON: null, or the error. A
    second line is the server's process id.
 2. Then each byte from the client carries the descriptors of a run: a connection, standard output, standard error, and
    those that stay open until nothing of the run is left.
 3. The process that supervises the run writes its process id and a newline on the connection.
 4. The client sends a line of JSON on the connection, with `argv`, `cwd`, `memory` and `variables`. `memory` is bytes of
-   address space or 0. Of a script, `argv` lacks the interpreter, and `variables` are those that the server lacks. Of a
-   program, `program` is true, `variables` are all, and bytes are written as the characters of the same numbers.
+   address space or 0. For a script, `argv` omits the interpreter, and `variables` has only what the server's own lack.
+   For a program, `program` is true, `variables` is the whole environment, and bytes are written as Latin-1.
 5. The run's wait status is sent back on the connection.
 
 The supervising process works as `supervise.py` does. When the run ends, or the client closes the connection, it kills

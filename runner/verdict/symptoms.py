@@ -514,22 +514,27 @@ _EMPTY_CHECK = re.compile(
     r"(?i)\b(?:skip(?:s|ped|ping)?|disabled|nothing|already running|another instance"
     r"|not (?:run|checked|available|supported|found)|no (?:tests?|checks?|cases?|devices?|gpus?))\b"
 )
+_FOLDERS = (re.compile(r"(?<![\w.])(?:[A-Za-z]:)?/(?:[^\s/'\":,()]+/)+"), "")
+_ADDRESSES = (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#")
+_SPACES = (re.compile(r"\s+"), " ")
 _VARIABLE_PARTS = (
-    (re.compile(r"(?<![\w.])(?:[A-Za-z]:)?/(?:[^\s/'\":,()]+/)+"), ""),
-    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
+    _FOLDERS,
+    _ADDRESSES,
     (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b"), "#"),
     (re.compile(r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+)"), "#"),
     (re.compile(r"(?<![\w.])[-+]?(?:nan|inf(?:inity)?)(?!\w)", re.IGNORECASE), "#"),
     (re.compile(r"#(?:[.,:x/-]?#)+"), "#"),
-    (re.compile(r"\s+"), " "),
+    _SPACES,
 )
+"""These patterns and replacements mask what differs between runs and commits."""
 _LOCATIONS_AND_TIMES = (
-    *_VARIABLE_PARTS[:2],
+    _FOLDERS,
+    _ADDRESSES,
     (re.compile(r"(?<=[Ll]ine )\d+|(?<=\w):\d+(?::\d+)?(?=[:)\s]|$)"), "#"),
     (re.compile(r"\b\d+(?:\.\d+)? ?(?:[mun\u00b5]?s|sec(?:onds?)?|min(?:utes?)?)\b"), "#"),
-    _VARIABLE_PARTS[-1],
+    _SPACES,
 )
-"""These patterns match what differs between runs of one build, or after an edit of the source, and is no result."""
+"""These mask what differs between runs of one build, or after an edit of its source, but is no part of the result."""
 
 
 def mask_locations_and_times(text: str) -> str:
@@ -556,6 +561,10 @@ def mask_variable_parts(text: str) -> str:
     return substitute(text, _VARIABLE_PARTS).strip()[:_MAX_MESSAGE_LENGTH]
 
 
+_REFINED_BY_MESSAGE = frozenset({Family.EXCEPTION, Family.ERROR, Family.BUILD, Family.CONSEQUENCE})
+"""An error of these families may be of another one by its message or its type, such as a missing file."""
+
+
 def recognize(text: str) -> Symptom | None:
     """Return the error on a line of output; None if there is none.
 
@@ -565,10 +574,12 @@ def recognize(text: str) -> Symptom | None:
     for row in _PATTERNS:
         if (match := search(row.pattern, text)) is not None:
             groups = match.groupdict()
-            name, message = groups.get("name") or row.tool, groups.get("text") or ""
+            name = groups.get("name") or row.tool
+            message = groups.get("text") or ""
             family = row.family
-            if family in (Family.EXCEPTION, Family.ERROR, Family.BUILD, Family.CONSEQUENCE):
+            if family in _REFINED_BY_MESSAGE:
                 family = exception_family(name, message, default=family)
+            # The whole name identifies a test. Of an exception, the type alone counts, whatever module has it.
             name = name.strip() if family is Family.TEST else mask_variable_parts(name).rpartition(".")[2]
             return Symptom(family, name[:_MAX_MESSAGE_LENGTH], mask_variable_parts(message))
     return None
