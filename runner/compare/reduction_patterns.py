@@ -41,11 +41,14 @@ _MAX_UNITS = 8
 
 def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
     """Find wrong elements that are numbers of another type, unlike the expected ones, and a few of its steps off."""
-    actual, expected = scene.finite_wrong
+    sample = sample_places(scene.wrong_count)
+    actual, expected = (
+        values[sample].astype(np.float64) for values in (scene.wrong_actual, scene.wrong_expected)
+    )
+    finite = np.isfinite(actual) & np.isfinite(expected)
+    actual, expected = actual[finite], expected[finite]
     if actual.size < _MIN_WRONG:
         return
-    sample = sample_places(actual.size)
-    actual, expected = actual[sample], expected[sample]
     for grid in FLOAT_GRIDS:
         if grid.name == scene.dtype.value:
             continue
@@ -57,13 +60,14 @@ def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
         if share(are_rounded) > 0.9 or share(steps[on_grid] > 1) < 0.05:
             continue  # a single rounding at the end explains the errors
         hits = int(np.count_nonzero(near))
-        total = min(scene.wrong_count, sample.size)
-        match_confidence = confidence(hits=hits, total=total, chance=chance, cost=math.log(len(FLOAT_GRIDS)))
+        match_confidence = confidence(
+            hits=hits, total=sample.size, chance=chance, cost=math.log(len(FLOAT_GRIDS))
+        )
         if match_confidence >= 0.5:
             yield PatternMatch(
                 pattern=Pattern.LOWER_PRECISION,
                 confidence=match_confidence,
-                evidence=f"{hits} of {total} wrong elements are {grid.name} numbers, "
+                evidence=f"{hits} of {sample.size} wrong elements looked at are {grid.name} numbers, "
                 f"up to {steps[near].max():.0f} of its steps off",
             )
             return
@@ -79,8 +83,9 @@ def detect_other_order(scene: Scene) -> Iterator[PatternMatch]:
     own = next(grid for grid in FLOAT_GRIDS if grid.name == scene.dtype.value)
     magnitude = np.maximum(np.abs(expected), _root_mean_square(scene.expected.astype(np.float64)))
     steps = np.abs(actual - expected) / grid_step(own, magnitude)
-    hits = int(np.count_nonzero(steps <= _MAX_UNITS))
-    up = share(actual > expected)
+    near = steps <= _MAX_UNITS
+    hits = int(np.count_nonzero(near))
+    up = share(actual[near] > expected[near])
     balance = max(1.0 - 4.0 * abs(up - 0.5), 0.0)
     match_confidence = confidence(hits=hits, total=scene.wrong_count, chance=0.0) * balance
     yield PatternMatch(
@@ -304,7 +309,7 @@ def detect_non_finite_at_values(scene: Scene) -> Iterator[PatternMatch]:
     for name, values in sources:
         for area, description in _extremes(values, non_finite, finite):
             size, hits = int(np.count_nonzero(area)), int(np.count_nonzero(area & non_finite))
-            if hits < _MIN_EXTREME_SHARE * size:
+            if size == whole or hits < _MIN_EXTREME_SHARE * size:
                 continue
             match_confidence = place_confidence(
                 wrong=(hits, count),
