@@ -23,7 +23,7 @@ from ..runner.cli_options import break_line, print_text
 from ..runner.errors import UserError
 from ..runner.stack import COMMAND_STACK, case_text
 from ..runner.workspace.home import user_home
-from ..store.durable_files import bare_value, refuse_damaged_store, schema_versions
+from ..store.durable_files import plain_value, refuse_damaged_store, schema_versions
 from ..store.vocabulary import (
     SQLITE_PREFIX,
     UNFINISHED,
@@ -434,7 +434,7 @@ def _entry(row: tuple[Any, ...]) -> QueueEntry:
         id=number,
         bisection=bisection,
         user=user,
-        words=bare_value(json.loads(words) if isinstance(words, str) else words),
+        words=plain_value(json.loads(words) if isinstance(words, str) else words),
         folder=folder,
         priority=priority,
         platform=board,

@@ -28,7 +28,7 @@ from ..runner.process.signals import terminate_as_interrupt
 from ..runner.workspace.home import HOME_VARIABLE, Home, sole_holder, user_home
 from ..store.bisections import BisectionJournal
 from ..store.database import absolute_url, database_message
-from ..store.durable_files import open_private, read_or_draw_key
+from ..store.durable_files import open_private, read_or_create_key
 from ..store.queue import INTERRUPTED, Board, QueueJournal, QueueWorker, WorkerOrder
 from ..store.tables import SubmissionRow
 from ..store.vocabulary import BisectionOutcome, SubmissionState, one_line
@@ -107,7 +107,7 @@ def _say(text: str) -> None:
 
 def home_name(home: Home) -> str:
     """Return the name of a home. It is drawn when it is first needed."""
-    return read_or_draw_key(home.state / "queue" / "place")
+    return read_or_create_key(home.state / "queue" / "place")
 
 
 def log_path(home: Home, bisection: str) -> Path:

@@ -137,14 +137,14 @@ class Numbers:
         below = function((self.centre - self.radius).clamp(min=lowest))
         above = function(self.centre + self.radius)
         spread = torch.maximum((above - value).abs(), (value - below).abs())
-        return Numbers(value, spread + value.abs() * _FUNCTION_ULPS * ElementType.FP32.rounding_unit)
+        return Numbers(value, spread + value.abs() * _FUNCTION_ULPS * ElementType.FP32.unit_roundoff)
 
     def lipschitz(self, function: Callable[[Tensor], Tensor]) -> Numbers:
         """A function whose slope is nowhere above 1."""
         value = function(self.centre)
         if self.radius is None:
             return Numbers(value)
-        return Numbers(value, self.radius + _FUNCTION_ULPS * ElementType.FP32.rounding_unit)
+        return Numbers(value, self.radius + _FUNCTION_ULPS * ElementType.FP32.unit_roundoff)
 
     def maximum(self, other: Numbers) -> Numbers:
         """The larger of each two; NaN where one is."""
@@ -195,7 +195,7 @@ class Numbers:
         if self.radius is None:
             return Numbers(value.to(self.centre.dtype))
         terms = self.centre.shape[axis]
-        unit = ElementType.FP32.rounding_unit if self.is_float else 0.0
+        unit = ElementType.FP32.unit_roundoff if self.is_float else 0.0
         grown = self.centre.abs().sum(axis, keepdim=True) * unit * terms
         return Numbers(value, self.radius.sum(axis, keepdim=True) + grown)
 
@@ -206,7 +206,7 @@ class Numbers:
             return Numbers(value.to(self.centre.dtype))
         terms = self.centre.shape[axis]
         relative = (self.radius / self.centre.abs()).sum(axis, keepdim=True)
-        unit = ElementType.FP32.rounding_unit if self.is_float else 0.0
+        unit = ElementType.FP32.unit_roundoff if self.is_float else 0.0
         return Numbers(value, value.abs() * (torch.expm1(relative) + terms * unit))
 
     def largest(self, axis: int) -> Numbers:
@@ -238,7 +238,7 @@ class Numbers:
             each.to(torch.float64)
             for each in (self.centre.abs(), other.centre.abs(), self.radius, other.radius)
         )
-        unit = ElementType.FP32.rounding_unit if self.is_float else 0.0
+        unit = ElementType.FP32.unit_roundoff if self.is_float else 0.0
         spread = torch.matmul(mine, far) + torch.matmul(near, theirs + far)
         return Numbers(value, spread + torch.matmul(mine, theirs) * (self.centre.shape[-1] * unit))
 
@@ -342,7 +342,7 @@ def round_to(numbers: Numbers, dtype: ElementType, arithmetic: ArithmeticMode, m
     smallest = 2.0 ** (_MIN_EXPONENT[dtype] - dtype.significant_bits + 1)
     # `none`, `round` and `rint` go to a nearest float; the directed modes may go one unit further.
     steps = 1 if mode in ("rint", "round", "none") else 2
-    bound = numbers.radius + centre.abs() * (dtype.rounding_unit * steps) + smallest
+    bound = numbers.radius + centre.abs() * (dtype.unit_roundoff * steps) + smallest
     return Numbers(centre, bound)
 
 

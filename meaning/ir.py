@@ -89,8 +89,8 @@ class ElementType(Enum):
         return self.kind is Kind.FLOAT
 
     @property
-    def rounding_unit(self) -> float:
-        """Return the largest relative error of one rounding to nearest; 0 for a type that is no float."""
+    def unit_roundoff(self) -> float:
+        """Return the largest relative error of rounding to nearest in the normal range; 0 for other types."""
         return 2.0**-self.significant_bits if self.is_float else 0.0
 
 
@@ -107,7 +107,7 @@ class MemorySpace(Enum):
     SCALAR_LOCAL = "ScalarLocal"
 
 
-CAPACITIES: Mapping[MemorySpace, int] = {
+CAPACITIES_950: Mapping[MemorySpace, int] = {
     MemorySpace.VEC: 248 << 10,
     MemorySpace.MAT: 512 << 10,
     MemorySpace.LEFT: 64 << 10,
@@ -115,16 +115,17 @@ CAPACITIES: Mapping[MemorySpace, int] = {
     MemorySpace.ACC: 256 << 10,
     MemorySpace.BIAS: 4 << 10,
 }
-"""Each space of the largest board (Ascend 950) has this many bytes. A caller who knows of a smaller board gives its
-own."""
+"""This maps memory spaces to their bytes on the largest board, Ascend 950.
+
+Callers pass another map for a smaller board."""
 
 CAPACITIES_910B: Mapping[MemorySpace, int] = {
-    **CAPACITIES,
+    **CAPACITIES_950,
     MemorySpace.VEC: 192 << 10,
     MemorySpace.ACC: 128 << 10,
     MemorySpace.BIAS: 1 << 10,
 }
-"""Each space of a smaller board (Ascend 910B) has this many bytes."""
+"""This maps memory spaces to their bytes on a smaller board, Ascend 910B."""
 
 
 # Expressions
@@ -208,8 +209,8 @@ Expression = Variable | Constant | LanguageConstant | Operator | Cast | ItemList
 class MemoryReference:
     """The bytes of a tile: `size` bytes that begin `offset` bytes after the start of the allocation `base`.
 
-    After the pass that assigns addresses, the offset counts from the start of the memory space. In dumps from before
-    April 2026 `base` is None, because a reference had a memory space and an address.
+    After the pass that assigns addresses, the offset counts from the start of the memory space. Dumps from before April
+    2026 state a memory space and an address. Then `base` is None, and `offset` is the address.
     """
 
     base: str | None
@@ -236,7 +237,11 @@ class TensorType(ArrayType):
 
 @dataclass(frozen=True, kw_only=True)
 class TileType(ArrayType):
-    """A tile on the chip. `layout` orders its blocks, and `inner_layout` the elements of a block."""
+    """A tile on the chip.
+
+    In a fractal tile, `layout` orders the blocks and `inner_layout` the elements of a block. Otherwise `layout` orders
+    the elements.
+    """
 
     space: MemorySpace | None = None
     inner_layout: str = ""
@@ -244,7 +249,7 @@ class TileType(ArrayType):
 
     @property
     def is_fractal(self) -> bool:
-        """Return whether its elements are ordered in blocks, not row by row."""
+        """Return whether the tile stores its elements block by block, not in plain row-major or column-major order."""
         return self.inner_layout not in ("", "none_box") or self.space in (
             MemorySpace.MAT,
             MemorySpace.LEFT,
@@ -262,7 +267,7 @@ class ScalarType:
 
 @dataclass(frozen=True)
 class OtherType:
-    """A type without elements to compute with, such as a pointer, a tuple or a list on the core."""
+    """A type without elements to compute with, such as a pointer (`Ptr`), a tuple or a list."""
 
     text: str
 
@@ -302,8 +307,9 @@ class Evaluate:
 class Yield:
     """Ends the body of a loop or branch, and passes values on.
 
-    The values of a loop are carried into its next iteration. After the last one they are the loop's results. Those of a
-    branch are its results.
+    In a loop, the values enter the next iteration. After the last iteration, they are the loop's results. In a branch,
+    the values are its results.
+
     `targets` are the variables to which the results are assigned. They are empty if the dump names none.
     """
 

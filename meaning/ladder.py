@@ -32,7 +32,7 @@ from .dump_reader import read_dump
 from .execution import Execution, Frame
 from .intervention import PassChange, PassIntervention, State, first_changed_value, intervene
 from .ir import (
-    CAPACITIES,
+    CAPACITIES_950,
     ArrayType,
     Assign,
     Call,
@@ -123,7 +123,7 @@ class PassCase:
     expected: Mapping[str, Tensor]
     rtol: float
     atol: float
-    capacities: Mapping[MemorySpace, int] = field(default_factory=lambda: CAPACITIES)
+    capacities: Mapping[MemorySpace, int] = field(default_factory=lambda: CAPACITIES_950)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ import torch
 from .arithmetic import ArithmeticMode, decode_bytes, encode_bytes, poison
 from .execution import Execution, Frame
 from .ir import (
-    CAPACITIES,
+    CAPACITIES_950,
     Constant,
     Definition,
     DumpLine,
@@ -180,7 +180,7 @@ class MemoryExecution(Execution):
         *,
         addresses_assigned: bool,
         is_planned: bool = True,
-        capacities: Mapping[MemorySpace, int] = CAPACITIES,
+        capacities: Mapping[MemorySpace, int] = CAPACITIES_950,
     ) -> None:
         super().__init__(program, ArithmeticMode.STATED)
         self.findings: list[Finding] = []

@@ -57,7 +57,7 @@ from ..runner.probe.probe import lease
 from ..runner.process.run import Command, FinishedCommand, execute
 from ..runner.stack import fill
 from ..runner.tensor import TensorView
-from ..store.durable_files import create_folder, remove_tree
+from ..store.durable_files import create_folder, try_remove_tree
 from .localize.document import best_pattern, tensor_statistics
 from .replay.replay import RunnableBuild, differs
 from .replay.toolchain import Toolchain
@@ -124,7 +124,7 @@ def open_build_directory(
     with create_folder(folder) as partial:
         _export(path, case, toolchain, partial)
         _complete(partial)
-        remove_tree(folder)
+        try_remove_tree(folder)
     return folder
 
 

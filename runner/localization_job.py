@@ -24,7 +24,7 @@ from ..store.durable_files import (
     nearest_existing,
     published_schema,
     read_document,
-    remove_tree,
+    try_remove_tree,
     write_whole,
 )
 from .case.case import FrozenGolden, RunOptions
@@ -199,7 +199,7 @@ def work_folder(output: Path) -> Generator[Path]:
         raise
     finally:
         if not keeps_logs:
-            remove_tree(work)
+            try_remove_tree(work)
             _remove_unused(output, earlier=earlier, is_new=is_new)
 
 
@@ -243,7 +243,7 @@ class OutputFolder:
                 f"-o {self.path}: expected no {work}, where logs and dumps go, found one that no localization made; "
                 "name another folder, or move it away"
             )
-        remove_tree(work)
+        try_remove_tree(work)
         with work_folder(self.path):
             write_whole(work / OWNER_FILE, "localization\n")
             yield work

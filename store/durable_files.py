@@ -1,7 +1,7 @@
 """Files and documents that last: complete or absent for other readers and after a power cut, and readable at any age.
 
 `write_whole`, `replace_file` and `create_folder` write durably. A `Document` is the root of a JSON document. Every JSON
-value that is kept, in a column of the store or in a file, has its version under `schema_version`. A value without one
+value that is stored, in a column of the store or in a file, has its version under `schema_version`. A value without one
 has version 1. `upgrade_value` leads from each version to the next, so that nobody needs an older version of the tool to
 read old values.
 """
@@ -28,7 +28,7 @@ IGNORE = ".gitignore"
 _IGNORE_ALL = "*\n"
 _PARTIAL = ".partial"
 MAX_TEXT_BYTES = 4 << 20
-"""A larger text is not read. A device has no end, and a sparse file may have any size."""
+"""`read_text_file` refuses a larger file. The limit stops endless devices (`/dev/zero`) and huge sparse files."""
 
 
 def sync(*paths: Path) -> None:
@@ -64,25 +64,26 @@ def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         try:
             shutil.rmtree(path)
-        except RecursionError:
+        except (OSError, RecursionError):  # `rmtree` recurses, and holds a descriptor for each level.
             _remove_deep(path)
     else:
         path.unlink(missing_ok=True)
 
 
-def remove_tree(path: Path) -> None:
-    """Remove a folder and as much of its contents as possible, if it is there. A link is left alone."""
-    try:
+def try_remove_tree(path: Path) -> None:
+    """Remove a folder, and ignore errors. Parts that cannot be removed remain. A link is left alone."""
+    with suppress(RecursionError):
         shutil.rmtree(path, ignore_errors=True)
-    except RecursionError:
-        with suppress(OSError):
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
             _remove_deep(path)
 
 
 def _remove_deep(path: Path) -> None:
-    """Remove a folder that nests deeper than Python's calls, or has longer paths than the system takes.
+    """Remove a folder nested deeper than the recursion limit, or with paths longer than `PATH_MAX`.
 
-    Each folder below is moved to the top before it is emptied, so that no path grows. Raises `OSError`.
+    No descriptor stays open. Each folder below is moved to the top before it is emptied, so that no path grows.
+    Raises `OSError`.
     """
     pending = [path]
     while pending:
@@ -91,7 +92,8 @@ def _remove_deep(path: Path) -> None:
             entries = list(iterator)
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                pending.append(Path(entry.path).rename(path / uuid.uuid4().hex))
+                below = Path(entry.path)
+                pending.append(below if folder == path else below.rename(path / uuid.uuid4().hex))
             else:
                 Path(entry.path).unlink()
         if folder != path:
@@ -100,7 +102,9 @@ def _remove_deep(path: Path) -> None:
 
 
 def sync_tree(path: Path) -> None:
-    """Make a file, or a folder with all its contents, survive a power cut. Its own name is an entry of its parent.
+    """Make a file, or a folder with all its contents, survive a power cut.
+
+    The caller must sync the parent folder too, because that folder holds the name of `path`.
 
     Raises:
         OSError: it cannot be read or written.
@@ -147,7 +151,7 @@ def write_whole(path: Path, content: str | bytes, *, is_public: bool = False) ->
     A new file belongs to its owner alone, unless it `is_public`. Then the umask decides what others may read.
 
     Raises:
-        OSError: it cannot be written; the old content is still there.
+        OSError: it cannot be written. The file has the old content or all of `content`.
     """
     opener = None if is_public else open_private
     with replace_file(path) as partial, open(partial, "wb", opener=opener) as file:
@@ -157,7 +161,7 @@ def write_whole(path: Path, content: str | bytes, *, is_public: bool = False) ->
 def read_text_file(path: Path) -> str:
     """Return the UTF-8 text of a file that a person named, or that a checkout or a run left.
 
-    It may be a pipe of the shell, `<(...)`, but no named pipe, because nobody may ever write to that.
+    The file may be a process substitution, `<(...)`. A named pipe is refused, because its writer might never come.
 
     Raises:
         OSError: it cannot be read, is a named pipe, or has more than `MAX_TEXT_BYTES` bytes.
@@ -184,7 +188,7 @@ def _open_unless_named_pipe(path: str, flags: int) -> int:
 
 
 def make_ignored_folder(path: Path) -> None:
-    """Make a folder for its owner alone. A file in it makes git ignore it, unless it already contains files.
+    """Make a folder for its owner alone. An empty folder also gets a `.gitignore` that excludes all its contents.
 
     Raises:
         OSError: it cannot be made or written.
@@ -205,8 +209,8 @@ def make_own_folder(path: Path) -> None:
         write_whole(path / IGNORE, _IGNORE_ALL)
 
 
-def read_or_draw_key(file: Path) -> str:
-    """Return the random text in a file that only its owner can read. The first call draws the text.
+def read_or_create_key(file: Path) -> str:
+    """Return the random key in a file that only its owner can read. The first call creates the file.
 
     Raises:
         OSError: it cannot be made or read.
@@ -248,7 +252,7 @@ def replace_file(path: Path) -> Generator[Path]:
     wins.
 
     Raises:
-        OSError: nothing was written, or it could not be moved to `path`.
+        OSError: `path` is unchanged, or it was replaced and may not survive a power cut.
     """
     partial = path.with_name(f".{uuid.uuid4().hex}{_PARTIAL}")
     try:
@@ -272,18 +276,18 @@ def create_folder(path: Path) -> Generator[Path]:
     process that makes the same folder. Two processes must not do so at once.
 
     Raises:
-        OSError: no folder was made, or it could not be moved to `path`.
+        OSError: no folder was made, or it was made and may not survive a power cut.
     """
     partial = path.with_name(f"{path.name}{_PARTIAL}")
-    remove_tree(partial)
-    partial.parent.mkdir(parents=True, exist_ok=True)
+    try_remove_tree(partial)
+    make_folder(partial.parent)
     try:
         yield partial
         sync_tree(partial)
         partial.replace(path)
         sync(path.parent)
     except BaseException:
-        remove_tree(partial)
+        try_remove_tree(partial)
         raise
 
 
@@ -298,11 +302,11 @@ Upgrade = Callable[[Any], dict[str, Any]]
 
 
 class DocumentError(Exception):
-    """A kept JSON value cannot be read. The message says what was expected, what was found, and what to do."""
+    """A stored JSON value cannot be read. The message says what was expected, what was found, and what to do."""
 
 
 def version_of(value: object) -> int:
-    """Return the version of a kept value.
+    """Return the version of a stored value.
 
     >>> version_of({"schema_version": 3}), version_of({"message": "found"})
     (3, 1)
@@ -311,8 +315,8 @@ def version_of(value: object) -> int:
     return version if isinstance(version, int) else 1
 
 
-def remove_format(old: Mapping[str, Any]) -> dict[str, Any]:
-    """Upgrade a written document of version 1, which had its version under `format`."""
+def drop_format_key(old: Mapping[str, Any]) -> dict[str, Any]:
+    """Upgrade a document of version 1 by dropping `format`, the key that held its version."""
     return {key: value for key, value in old.items() if key != "format"}
 
 
@@ -326,7 +330,9 @@ def upgrade_value(value: object, upgrades: Sequence[Upgrade], *, kind: str) -> d
         DocumentError: a later version of the tool wrote it, or its structure does not match its version.
     """
     version, newest = version_of(value), 1 + len(upgrades)
-    if not 1 <= version <= newest:
+    if version < 1:
+        raise DocumentError(f"expected a {kind} of schema version 1 or later, found {version}: it is damaged")
+    if version > newest:
         raise DocumentError(
             f"expected a {kind} of schema version {newest} or earlier, found {version}, which a later version of "
             "the tool wrote; update this one: pip install --upgrade precision-bisect"
@@ -337,32 +343,37 @@ def upgrade_value(value: object, upgrades: Sequence[Upgrade], *, kind: str) -> d
         return {**cast(Mapping[str, Any], value), VERSION: newest}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DocumentError(
-            f"expected a {kind} as its schema version {version} has it, found another structure ({error!r})"
+            f"expected a {kind} with the structure of schema version {version}, found another structure ({error!r})"
         ) from error
 
 
-_PAYLOAD_KEY = "values"
+_PLAIN_KEY = "values"
 
 
-def _wrap_values(bare: object) -> dict[str, Any]:
-    return {_PAYLOAD_KEY: bare}
+def _wrap_plain(plain: object) -> dict[str, Any]:
+    return {_PLAIN_KEY: plain}
 
 
-_COLUMN_UPGRADES = (_wrap_values,)
+_COLUMN_UPGRADES = (_wrap_plain,)
 
 
-def versioned_value(bare: object) -> dict[str, Any]:
-    """Return the plain value of a store's column as it is stored: with the version of its schema."""
-    return {VERSION: 1 + len(_COLUMN_UPGRADES), _PAYLOAD_KEY: bare}
+def versioned_value(plain: object) -> dict[str, Any]:
+    """Wrap a column's plain value with its schema version, as the store keeps it."""
+    return {VERSION: 1 + len(_COLUMN_UPGRADES), _PLAIN_KEY: plain}
 
 
-def bare_value(stored: object) -> Any:
-    """Return the plain value of a store's column, whatever its stored version. Raises `DocumentError`."""
-    return upgrade_value(stored, _COLUMN_UPGRADES, kind="column")[_PAYLOAD_KEY]
+def plain_value(stored: object) -> Any:
+    """Unwrap a stored column value of any schema version. Raises `DocumentError`."""
+    value = upgrade_value(stored, _COLUMN_UPGRADES, kind="column")
+    if _PLAIN_KEY not in value:
+        raise DocumentError(f"expected a column with {_PLAIN_KEY!r}, found one without: it is damaged")
+    return value[_PLAIN_KEY]
 
 
 _READING = object()
-"""The validation context in which a document may be an old one. A value that code makes is always current."""
+"""`read_document` passes this context to upgrade old documents.
+
+Without it, validation accepts only the current version."""
 
 
 class Document(BaseModel):

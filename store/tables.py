@@ -34,7 +34,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
-from .durable_files import bare_value, versioned_value
+from .durable_files import plain_value, versioned_value
 from .vocabulary import (
     BisectionOutcome,
     BuildSource,
@@ -107,8 +107,8 @@ class PlainJson(TypeDecorator[Any]):
         return None if value is None else versioned_value(value)
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> Any | None:
-        """Return the bare value, whatever its stored version. Raises `DocumentError`."""
-        return None if value is None else bare_value(value)
+        """Return the plain value of any schema version. Raises `DocumentError`."""
+        return None if value is None else plain_value(value)
 
 
 class JsonMetrics(PlainJson):

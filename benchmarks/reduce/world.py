@@ -42,7 +42,7 @@ class World:
         rng = random.Random(f"{cell.kind} {cell.n} {seed}")
         self.graph = _graph(cell.n, rng)
         self.faults = self._independent(rng, FAULTS.get(cell.kind, 1))
-        tasks = [task for task in range(cell.n) if task not in self.graph.add_ancestors(self.faults)]
+        tasks = [task for task in range(cell.n) if task not in self.graph.with_ancestors(self.faults)]
         self.contributions: dict[int, int] = {}
         self.traps: dict[int, int] = {}
         if cell.kind == "value":
@@ -51,7 +51,7 @@ class World:
         if cell.kind == "trap":
             for task in rng.sample(tasks, TRAPS):
                 self.traps[task] = rng.choice(
-                    [other for other in range(cell.n) if task not in self.graph.add_ancestors({other})]
+                    [other for other in range(cell.n) if task not in self.graph.with_ancestors({other})]
                 )
         self.minimum = self._minimum()
         assert self.outcome(Trial(self.minimum, 0), rate=1) is Answer.INTERESTING
@@ -60,7 +60,7 @@ class World:
         while True:
             chosen = frozenset(rng.sample(range(self.cell.n), count))
             if all(
-                one == other or one not in self.graph.add_ancestors({other})
+                one == other or one not in self.graph.with_ancestors({other})
                 for one in chosen
                 for other in chosen
             ):
@@ -69,7 +69,7 @@ class World:
     def _minimum(self) -> Subset:
         """Faults with their ancestors; also the large contribution; nothing of that has an undeclared need."""
         large = {task for task, amount in self.contributions.items() if amount == max(CONTRIBUTIONS)}
-        needed = self.graph.add_ancestors(self.faults | large)
+        needed = self.graph.with_ancestors(self.faults | large)
         amount = sum(self.contributions.get(task, 0) for task in needed)
         if self.contributions and amount < THRESHOLD:
             # An ancestor of the large one takes away from it: contributions are drawn again.

@@ -42,8 +42,8 @@ def content_and_revisions(request: BisectRequest, workspace: Workspace) -> tuple
     return content, Revisions(request.stack, workspace.clones, request.fixed, picks=picks)
 
 
-_OLDER = {Seeks.REGRESSION: "--good", Seeks.FIX: "--bad"}
-_NEWER = {Seeks.REGRESSION: "--bad", Seeks.FIX: "--good"}
+_OLD_OPTION = {Seeks.REGRESSION: "--good", Seeks.FIX: "--bad"}
+_NEW_OPTION = {Seeks.REGRESSION: "--bad", Seeks.FIX: "--good"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,33 +66,38 @@ def find_ends(question: Question, repository: GitRepository) -> Ends:
     older, (newer, *_) = (goods, bads) if seeks is Seeks.REGRESSION else (bads, goods)
     older = (*older, *question.also_old)
     notices: list[str] = []
-    named: dict[str, str] = {}
+    commit_names: dict[str, str] = {}
 
     def resolve(text: str, option: str, tip: str, where: str) -> str:
         dated = commit_before_date(repository, text, option=option, tip=tip, where=where)
         if dated is not None:
             notices.append(dated.notice)
-        named[text] = repository.resolve(text, option=option) if dated is None else dated.commit
-        return named[text]
+        commit_names[text] = repository.resolve(text, option=option) if dated is None else dated.commit
+        return commit_names[text]
 
-    new = resolve(newer, _NEWER[seeks], "HEAD", f"on {repository.branch or 'HEAD'}, which is checked out")
+    new = resolve(
+        newer, _NEW_OPTION[seeks], "HEAD", f"on {repository.branch or 'HEAD'}, which is checked out"
+    )
     if not older:
         root = _furthest_good_end(repository, new)
         notices += _shallow_clone_notice(repository, root)
-        return Ends(good=root, bad=new, commit_names=named, notices=tuple(notices))
-    olds = tuple(dict.fromkeys(resolve(text, _OLDER[seeks], new, "behind the later end") for text in older))
+        return Ends(good=root, bad=new, commit_names=commit_names, notices=tuple(notices))
+    olds = tuple(
+        dict.fromkeys(resolve(text, _OLD_OPTION[seeks], new, "behind the later end") for text in older)
+    )
     if new in olds:
-        raise _same_ends_error(new, question.bad, named, notices)
+        same = [text for text in dict.fromkeys(older) if commit_names[text] == new]
+        raise _same_ends_error(new, newer, same, seeks, notices)
     old = _old_end(repository, olds, new, seeks)
-    parted = tuple(sha for sha in olds if sha != old and not repository.is_ancestor(sha, new))
+    diverged = tuple(sha for sha in olds if sha != old and not repository.is_ancestor(sha, new))
     notices += _merge_base_notices(repository, olds, new, old)
-    notices += [_replaced_end_notice(sha, old, new, parted, seeks) for sha in olds if sha != old]
+    notices += [_replaced_end_notice(sha, old, new, diverged, seeks) for sha in olds if sha != old]
     return Ends(
         good=old if seeks is Seeks.REGRESSION else new,
         bad=new if seeks is Seeks.REGRESSION else old,
         also_old=tuple(sha for sha in olds if sha != old),
-        parted=() if old in olds else parted,
-        commit_names=named,
+        parted=() if old in olds else diverged,
+        commit_names=commit_names,
         notices=tuple(notices),
     )
 
@@ -120,12 +125,17 @@ def _shallow_clone_notice(repository: GitRepository, furthest: str) -> list[str]
     ]
 
 
-def _same_ends_error(sha: str, bad: str, named: Mapping[str, str], dated: Sequence[str]) -> EndsError:
-    """Return the error that both ends are one commit. `named` is as of `Ends`, and `dated` are notices about dates."""
-    good = " and ".join(text for text, each in named.items() if each == sha and text != bad) or bad
+def _same_ends_error(
+    sha: str, newer: str, older: Sequence[str], seeks: Seeks, dated: Sequence[str]
+) -> EndsError:
+    """Return the error that both ends are the commit `sha`. `dated` holds the notices about dates.
+
+    `newer` is the user's name of the newer end, and `older` are those of the older ends.
+    """
+    good, bad = (older, [newer]) if seeks is Seeks.REGRESSION else ([newer], older)
     return EndsError(
-        f"expected two different ends, found --good {good} and --bad {bad} to name one commit, {sha[:12]}"
-        + "".join(f"; {notice}" for notice in dated)
+        f"expected two different ends, found --good {' and '.join(good)} and --bad {' and '.join(bad)} to name one "
+        f"commit, {sha[:12]}" + "".join(f"; {notice}" for notice in dated)
     )
 
 
@@ -137,12 +147,12 @@ def _old_end(repository: GitRepository, olds: Sequence[str], new: str, seeks: Se
     """
     bases = repository.merge_bases(new, olds)
     if new in bases:
-        older, newer = _OLDER[seeks], _NEWER[seeks]
+        old_option, new_option = _OLD_OPTION[seeks], _NEW_OPTION[seeks]
         sha = next(sha for sha in olds if repository.is_ancestor(new, sha))
-        hint = f"did you mean {older} {new[:12]} {newer} {sha[:12]}? To find what fixed it, add --find-fix"
+        hint = f"did you mean {old_option} {new[:12]} {new_option} {sha[:12]}? To find what fixed it, add --find-fix"
         raise EndsError(
-            f"expected {older} to be an ancestor of {newer}, found {sha[:12]} to follow {new[:12]}: the ends are "
-            f"swapped; {hint if seeks is Seeks.REGRESSION else 'leave out --find-fix'}"
+            f"expected {old_option} to be an ancestor of {new_option}, found {sha[:12]} to follow {new[:12]}: the ends "
+            f"are swapped; {hint if seeks is Seeks.REGRESSION else 'leave out --find-fix'}"
         )
     if not bases:
         hint = f" in a shallow clone; run: {repository.deepen_hint}" if repository.shallow_commits else ""
@@ -159,21 +169,23 @@ def _merge_base_notices(repository: GitRepository, olds: Sequence[str], new: str
         return []
     names = ", ".join(base[:12] for base in others)
     return [
-        f"of several merge bases {old[:12]} is run as the old end; {names} only if the culprit builds on it"
+        f"the ends have several merge bases: {old[:12]} is run as the old end; the search runs {names} only if the "
+        "culprit builds on it"
     ]
 
 
-def _replaced_end_notice(sha: str, old: str, new: str, parted: Sequence[str], seeks: Seeks) -> str:
-    """Return the notice that another commit, `old`, is run in place of an older end.
+def _replaced_end_notice(sha: str, old: str, new: str, diverged: Sequence[str], seeks: Seeks) -> str:
+    """Return the notice that another commit, `old`, is run in place of the old end `sha`.
 
-    `parted` are the older ends that are no ancestors of the newer one.
+    `diverged` holds the old ends that are not ancestors of the new end.
     """
-    option = f"{_OLDER[seeks]} {sha[:12]}"
-    if sha not in parted:
-        return f"{option}: what this commit builds on is no candidate; {old[:12]} is run in its place"
+    option = f"{_OLD_OPTION[seeks]} {sha[:12]}"
+    if sha not in diverged:
+        return f"{option}: its ancestors are no candidates; {old[:12]} is run as the old end instead"
+    base = "their merge base" if len(diverged) == 1 else "the best common ancestor"
     return (
-        f"{option} is no ancestor of {_NEWER[seeks]} {new[:12]}: what both build on is no candidate; "
-        f"{old[:12]}, {'their merge base' if len(parted) == 1 else 'the best common ancestor'}, is run in its place"
+        f"{option} is no ancestor of {_NEW_OPTION[seeks]} {new[:12]}: the common ancestors of both are no candidates; "
+        f"{old[:12]}, {base}, is run as the old end instead"
     )
 
 
@@ -188,7 +200,7 @@ _RELATIVE_DATE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class DatedCommit:
-    """The last commit before a date, and the notice which commit that is."""
+    """The last commit before a date, and a notice that names this commit."""
 
     commit: str
     notice: str
@@ -199,10 +211,15 @@ def commit_before_date(
 ) -> DatedCommit | None:
     """Return the last commit that was made before a date, along first parents.
 
-    `@{DATE}` is not left to git, which would look it up in the reflog: the times at which this clone was fetched.
+    This function resolves `@{DATE}` by commit date. Git would use the reflog, which records when this clone updated
+    the branch.
 
-    The search begins at the branch that the text names, else at `tip`, which `where` describes for the notice. Return
-    None where the text names no date. Raises `UserError` where no commit is that old, or a date cannot be read.
+    The search begins at the branch that the text names, else at `tip`, which `where` describes for the notice. Returns
+    None for a text that is no date.
+
+    Raises:
+        UsageError: the date cannot be read, or a relative date such as `yesterday` stands without `@{...}`.
+        UserError: no commit is that old.
     """
     dated = _DATE_ON_BRANCH.fullmatch(text)
     if dated is not None and not _NOT_A_DATE.fullmatch(dated["date"]):
@@ -234,7 +251,10 @@ def commit_before_date(
 
 
 def _git_date(text: str, where: str) -> str:
-    """Return a date for git. A day without a time begins at midnight, where git would add the present time of day."""
+    """Return a date for git. Raises `UsageError` if it cannot be read.
+
+    A date without a time means midnight. Git itself would add the current time of day.
+    """
     absolute = _ISO_DATE.fullmatch(text)
     if absolute is None and not _RELATIVE_DATE.fullmatch(text):
         raise UsageError(
@@ -256,7 +276,9 @@ _PLAIN_FILE = "100644"
 def check_command(
     question: Question, ends: Ends, repository: GitRepository, overlays: Sequence[Overlay]
 ) -> list[str]:
-    """Return notices about the files of a command behind `--`, such as one that a build step has to make.
+    """Return notices about the files that the command after `--` runs.
+
+    For example, a build step may have to make a file.
 
     Raises `UsageError` where an end does not have the file or the folder of the command. Overlays put their files at
     both ends.
@@ -320,8 +342,8 @@ def _check_words(command: Predicate, repository: GitRepository) -> None:
     if others or " " not in first.strip() or (repository.path / command.folder / first).exists():
         return
     raise UsageError(
-        f"-- {shlex.quote(first)}: expected a program and its arguments as words of their own, found one word; leave "
-        "out the quotes, or for a line of a shell say: -- sh -c 'LINE'"
+        f"-- {shlex.quote(first)}: expected the program and each argument as separate words, found one word; remove "
+        "the quotes, or run a shell line with: -- sh -c 'LINE'"
     )
 
 
@@ -378,7 +400,10 @@ def _has_path(repository: GitRepository, sha: str, path: PurePosixPath) -> bool:
 
 
 def _mode(repository: GitRepository, sha: str, path: PurePosixPath) -> str:
-    """Return git's mode of a path at a commit, or of the submodule around it; an empty text if it has neither."""
+    """Return git's mode of a path at a commit.
+
+    A path inside a submodule gets the submodule's mode, unchecked. A missing path gives an empty text.
+    """
     found = repository.run("ls-tree", "--full-tree", sha, "--", str(path))
     if found:
         return found.split()[0]
@@ -396,34 +421,37 @@ def tree_paths(texts: Sequence[str], *, checkout: Path, here: Path) -> tuple[str
     start = here.resolve() if here.resolve().is_relative_to(root) else root
     found: list[str] = []
     for text in texts:
-        path = Path(text)
-        # The whole path is not resolved, because its last part may be a link, and commits change the link itself.
-        inside = _remove_dots(path if path.is_absolute() else start / path)
-        if not inside.is_relative_to(root):
+        path = _remove_dots(start / text)
+        # Only links on the way to the checkout are followed. A link within it is what commits change.
+        top = next((folder for folder in reversed((path, *path.parents)) if folder.resolve() == root), None)
+        if top is None:
             raise UsageError(f"--path {text}: expected a path inside {root}, found one outside")
-        named = inside.relative_to(root).as_posix()
-        found.append("" if named == "." else named)
+        inside = path.relative_to(top).as_posix()
+        found.append("" if inside == "." else inside)
     return tuple(dict.fromkeys(found))
 
 
-def path_notices(request: BisectRequest, loaded: LoadedRange | None) -> list[str]:
+def path_notices(paths: Sequence[str], loaded: LoadedRange | None) -> list[str]:
     """Return the notice about the paths of a question, with the number of commits that touch them."""
-    if not request.paths:
+    if not paths:
         return []
-    limit = " or ".join(path or "." for path in request.paths)
-    among = ""
+    limit = " or ".join(path or "." for path in paths)
+    count = ""
     if loaded is not None:
         touching = len(loaded.commits) - len(loaded.unrelated)
-        among = f", {touching} of {plural(len(loaded.commits), 'commit')}{_describe_kept_commits(loaded)}"
-    return [f"--path {limit}: only commits that touch it are searched{among}"]
+        count = f", {touching} of {plural(len(loaded.commits), 'commit')}{_describe_kept_commits(loaded)}"
+    return [f"--path {limit}: only commits that touch it are searched{count}"]
 
 
 def _describe_kept_commits(loaded: LoadedRange) -> str:
-    """Return a phrase for the candidates that touch none of the paths. It is empty without any."""
+    """Return a phrase that counts the candidates that touch none of the paths.
+
+    The phrase is empty if there are no such candidates.
+    """
     kept = [sha for sha in loaded.candidates if sha in loaded.unrelated]
-    merges = [sha for sha in kept if sha != loaded.range.new]
+    others = [sha for sha in kept if sha != loaded.range.new]
     parts = [f"the end {sha[:12]}" for sha in kept if sha == loaded.range.new]
-    parts += [f"{plural(len(merges), 'merge')} of such commits"] if merges else []
+    parts += [f"{plural(len(others), 'other')} that cannot be left out"] if others else []
     return f", and {' and '.join(parts)}" if parts else ""
 
 
@@ -446,7 +474,7 @@ def resolve_skips(texts: tuple[str, ...], git: GitRepository) -> dict[str, str]:
 
 
 def skipped_commits(skips: Mapping[str, str], git: GitRepository) -> tuple[str, ...]:
-    """Return the commits of what `resolve_skips` returned. Raises `UsageError` where an `A..B` has none."""
+    """Expand the result of `resolve_skips` to single commits. Raises `UsageError` if an `A..B` contains no commit."""
     commits = (_skipped_commits(text, ids, git) for text, ids in skips.items())
     return tuple(dict.fromkeys(chain.from_iterable(commits)))
 
@@ -489,11 +517,11 @@ _MAX_SCRIPT_BYTES = 1 << 20
 def find_variables(request: BisectRequest, workspace: Workspace, home: Home) -> InheritedVariables:
     """Return the shell variables that reach the runs of a case, split by whether something is known to read them."""
     inherited = case_variables(request.stack, home)
-    names = [*inherited.digests]
-    named = {word for text in _texts_of_command(request) for word in _WORD.findall(text)}
+    variable_names = [*inherited.digests]
+    mentioned_words = {word for text in _texts_of_command(request) for word in _WORD.findall(text)}
     for repository, commit in _commits(request, workspace):
-        named |= workspace.clones[repository].grep_words(commit, names)
-    return inherited.split_by_use(named)
+        mentioned_words |= workspace.clones[repository].grep_words(commit, variable_names)
+    return inherited.split_by_use(mentioned_words)
 
 
 def _commits(request: BisectRequest, workspace: Workspace) -> Iterator[tuple[str, str]]:

@@ -126,7 +126,7 @@ def prepare(
         *command_notices,
         *fetch_notices,
         *_content_notices(workspace, inputs.repository, ends.bad),
-        *path_notices(request, loaded),
+        *path_notices(request.paths, loaded),
         *skip_notices(request),
         *release_notices(request.stack),
         *overlay_notices(request.stack),

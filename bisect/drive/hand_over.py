@@ -60,7 +60,7 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import PYTHON_VARIABLES
 from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace
-from ...store.durable_files import Document, remove_tree
+from ...store.durable_files import Document, try_remove_tree
 from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, one_line
 from ..ask.question import BisectRequest
@@ -202,7 +202,7 @@ class _Localizer:
             )
 
     def _empty_folder(self) -> None:
-        remove_tree(self.folder)
+        try_remove_tree(self.folder)
         self.folder.mkdir(parents=True)
 
     @contextmanager

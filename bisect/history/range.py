@@ -87,8 +87,8 @@ def collapse(
     commits: those of `good..bad`, parents first, the bad end last.
     content: returns the key of any commit, parents outside of the range included.
     skip: commits that are never run, so they represent no commit that can be.
-    unrelated: commits that touch none of the search's paths. Each is folded into its first parent, except the bad end
-    and merges of another line of candidates.
+    unrelated: commits that touch none of the search's paths. Each is folded into its first parent. Exceptions are the
+    bad end, root commits, commits on a node that is never run, and merges of another line of candidates.
 
     A merge is folded in two cases. The first is that all its parents lie in one node and equal it. The second is that
     it equals a parent that builds on all nodes of the others, and on the same commits before the range. Such a merge

@@ -26,7 +26,7 @@ from ...runner.cli_options import STYLES
 from ...runner.probe.probe import ProbeResult
 from ...runner.stack import Model
 from ...runner.workspace.home import command_line
-from ...store.durable_files import Document, published_schema, read_document, remove_format
+from ...store.durable_files import Document, drop_format_key, published_schema, read_document
 from ...store.nights import JobJournal, NightSummary, earlier_incidents
 from ...store.tables import CaseResultRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Judgement, Verdict, percent, plural, shorten
@@ -105,7 +105,7 @@ class IncidentReport(Model):
 class NightReport(Document):
     """One night. `incidents` are the open incidents, and those that this night closed."""
 
-    upgrades = (remove_format,)
+    upgrades = (drop_format_key,)
     schema_version: Literal[2] = 2
     job: str
     night: int
@@ -121,7 +121,7 @@ class NightReport(Document):
 class HookReport(Document):
     """What a hook reads: an event and its incident."""
 
-    upgrades = (remove_format,)
+    upgrades = (drop_format_key,)
     schema_version: Literal[2] = 2
     job: str
     night: int

@@ -15,7 +15,7 @@ from pydantic import Field
 from ...runner.commit_diff import CommitDiff
 from ...runner.localization import Localization
 from ...runner.stack import Model, Rename
-from ...store.durable_files import Document, published_schema, remove_format
+from ...store.durable_files import Document, drop_format_key, published_schema
 from ...store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict, VerdictSource
 from ..engine.answer import Counterfactual, EndRate, MovedLayers, NoCommit, YardstickTest
 from ..history.questions import PinRecord
@@ -461,7 +461,7 @@ class Timing(Model):
 class Report(Document):
     """A whole bisection, made from the rows of the store alone."""
 
-    upgrades = (remove_format,)
+    upgrades = (drop_format_key,)
     schema_version: Literal[2] = 2
     tool_version: str
     """The version of the tool that wrote this report."""

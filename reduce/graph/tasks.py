@@ -120,9 +120,10 @@ def _kernel_task(graph: TaskGraph, config: KernelConfig, ordinal: int, task: Gra
     names = tuple(
         config.kernels[number].name if number in config.kernels else f"kernel {number}" for number in ids
     )
-    # The graph names buffers that the runtime allocated for the task in edges, and not in its arguments.
+    # For a buffer that the runtime allocated, only edges have the id. The task's argument has none.
     allocated = sum(_tensor_bytes(graph, tensor) for tensor in graph.tensors_created_by(task.task_id))
     inputs = sum(_bytes(argument) for argument in task.arguments if not argument.type.may_write)
+    # An in-out tensor is dumped before and after the task.
     results = sum(
         _bytes(argument) * (2 if argument.type.may_read else 1)
         for argument in task.arguments
@@ -152,10 +153,11 @@ def _tensor_bytes(graph: TaskGraph, tensor_id: int) -> int:
 
 
 _MAX_PAIRS = 250_000
-"""At most this many pairs of tasks are compared one by one. Longer stretches are matched by kernels and shapes alone.
-"""
+"""`_best_pairs` scores at most this many task pairs.
+
+Larger stretches are matched only where kernels and shapes are equal."""
 _SAME_KERNEL_WEIGHT = 4.0
-"""The weight of equal kernels in a pair of tasks. They decide, because shapes and arguments weigh at most 1 each."""
+"""Equal kernels outweigh the rest within one pair, because shapes and arguments add at most 1 each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,11 +181,11 @@ def align(
     """Match the tasks of two builds in submission order.
 
     An anchor is a pair of tasks with equal kernels, argument types and regions. Anchors are the common prefix and
-    suffix, and then the longest equal runs between them. Tasks between two anchors are paired in order, so that they
-    agree as much as possible. A compiler may have renamed a kernel, or narrowed or moved a view. The tasks of a pair
-    have the same kernels, kernels with similar names (`_match_renamed_kernels`), or the same shapes.
+    suffix, and then the longest equal runs between them. Between two anchors, an alignment in task order maximizes the
+    total `_agreement` of the pairs. A compiler may have renamed a kernel, or narrowed or moved a view. The tasks of a
+    pair have the same kernels, kernels with similar names (`_match_renamed_kernels`), or the same shapes.
 
-    `extra_keys` has one more value for each task of each build, in which the tasks of an anchor must agree.
+    `extra_keys` holds an additional key for each task, by build. The two tasks of an anchor must have equal keys.
     """
     renamed = _rename_as_reference(failing.tasks, reference.tasks)
     failing_keys, reference_keys = (
@@ -192,17 +194,27 @@ def align(
     )
     head = _common_prefix_length(failing_keys, reference_keys)
     tail = _common_prefix_length(failing_keys[head:][::-1], reference_keys[head:][::-1])
-    failing_end, reference_end = len(failing_keys) - tail, len(reference_keys) - tail
+    failing_tail_start, reference_tail_start = len(failing_keys) - tail, len(reference_keys) - tail
     pairs = {task: task for task in range(head)}
-    for kind, *stretch in _opcodes(failing_keys[head:failing_end], reference_keys[head:reference_end]):
-        first, last, start, stop = (head + place for place in stretch)
+    for kind, *stretch in _opcodes(
+        failing_keys[head:failing_tail_start], reference_keys[head:reference_tail_start]
+    ):
+        failing_start, failing_stop, reference_start, reference_stop = (head + place for place in stretch)
         if kind == "equal":
-            pairs.update(zip(range(first, last), range(start, stop), strict=True))
+            pairs.update(
+                zip(range(failing_start, failing_stop), range(reference_start, reference_stop), strict=True)
+            )
         elif kind == "replace":
-            inner = _pairs_between(renamed[first:last], reference.tasks[start:stop])
-            pairs.update({first + task: start + counterpart for task, counterpart in inner})
+            inner = _pairs_between(
+                renamed[failing_start:failing_stop], reference.tasks[reference_start:reference_stop]
+            )
+            pairs.update({failing_start + task: reference_start + counterpart for task, counterpart in inner})
     pairs.update(
-        zip(range(failing_end, len(failing_keys)), range(reference_end, len(reference_keys)), strict=True)
+        zip(
+            range(failing_tail_start, len(failing_keys)),
+            range(reference_tail_start, len(reference_keys)),
+            strict=True,
+        )
     )
     matched = set(pairs.values())
     return Alignment(
@@ -231,7 +243,7 @@ def _rename_as_reference(
 
 
 def _match_renamed_kernels(failing: Set[str], reference: Set[str]) -> Mapping[str, str]:
-    """Pair kernel names one of which extends the other by a prefix or suffix with `_`: `y_v2` and `y`.
+    """Pair each two kernel names that differ by a prefix or suffix joined with `_`, such as `y` and `y_v2`.
 
     No name is in two pairs. The names with most in common are paired first.
     """
@@ -273,12 +285,14 @@ def _pairs_between(
     if len(failing) * len(reference) <= _MAX_PAIRS:
         yield from _best_pairs(failing, reference)
         return
-    for kind, first, last, start, stop in _opcodes(
+    for kind, failing_start, failing_stop, reference_start, reference_stop in _opcodes(
         [(task.kernels, tuple(_shapes(task))) for task in failing],
         [(task.kernels, tuple(_shapes(task))) for task in reference],
     ):
         if kind == "equal":
-            yield from zip(range(first, last), range(start, stop), strict=True)
+            yield from zip(
+                range(failing_start, failing_stop), range(reference_start, reference_stop), strict=True
+            )
 
 
 def _best_pairs(failing: Sequence[KernelTask], reference: Sequence[KernelTask]) -> Iterator[tuple[int, int]]:
@@ -308,8 +322,12 @@ def _best_pairs(failing: Sequence[KernelTask], reference: Sequence[KernelTask]) 
 
 
 def _agreement(task: KernelTask, other: KernelTask) -> float:
-    """Return how strongly two tasks agree. 0 if neither their kernels nor their shapes are equal."""
-    same_kernels, same_shapes = task.kernels == other.kernels, _shapes(task) == _shapes(other)
+    """Return how strongly two tasks agree. 0 if neither their kernels nor their shapes are equal.
+
+    Tasks without arguments have no shapes that could be equal.
+    """
+    shapes = _shapes(task)
+    same_kernels, same_shapes = task.kernels == other.kernels, bool(shapes) and shapes == _shapes(other)
     if not (same_kernels or same_shapes):
         return 0.0
     arguments = zip(task.task.arguments, other.task.arguments, strict=False)
@@ -397,7 +415,7 @@ class Dag:
             reached[task] = reached[task] or any(reached[predecessor] for predecessor in above)
         return np.array(reached, np.bool_)
 
-    def add_ancestors(self, tasks: Mask) -> Mask:
+    def with_ancestors(self, tasks: Mask) -> Mask:
         """Return the given tasks and all their ancestors."""
         reaching = tasks.tolist()
         for task in range(len(self) - 1, -1, -1):
@@ -423,8 +441,8 @@ def unexpected_writers(
 ) -> tuple[KernelTask, ...]:
     """Return the earlier tasks that write an argument of `reader`, and do not write it in the reference.
 
-    If some of them come after the last expected writer, only those are returned. Such writers reveal a buffer that the
-    compiler assigned to two live tensors.
+    If any unexpected writer follows the last expected one, return only those that follow. An unexpected writer suggests
+    that two live tensors share a buffer.
     """
     counterpart = reference.tasks[alignment.reference_of[reader.ordinal]]
     writers = writers_before(failing, reader, argument)
@@ -459,14 +477,14 @@ def _argument(task: KernelTask, index: int) -> GraphArgument | None:
 def shared_graph(failing: TaskList, reference: TaskList, reference_of: Mapping[int, int]) -> Dag:
     """Return the graph of the matched tasks, with the dependencies of both builds.
 
-    `reference_of` maps ordinals of the failing build to ordinals of the reference. The failing build alone may not have
-    all dependencies that it needs. Dependencies pass through tasks without a counterpart.
+    `reference_of` maps ordinals of the failing build to ordinals of the reference. The failing build may lack a needed
+    dependency, so the graph also has the reference's. An unmatched task hands its predecessors on to its successors.
     """
     ordinals = sorted(reference_of)
     failing_of = {counterpart: task for task, counterpart in reference_of.items()}
     failing_predecessors = predecessors_among(failing, reference_of.keys())
     reference_predecessors = predecessors_among(reference, failing_of.keys())
-    nodes = {ordinal: node for node, ordinal in enumerate(ordinals)}
+    node_of = {ordinal: node for node, ordinal in enumerate(ordinals)}
 
     def predecessors(ordinal: int) -> set[int]:
         in_reference = reference_predecessors[reference_of[ordinal]]
@@ -474,7 +492,7 @@ def shared_graph(failing: TaskList, reference: TaskList, reference_of: Mapping[i
 
     return Dag(
         predecessors=tuple(
-            tuple(sorted(nodes[task] for task in predecessors(ordinal))) for ordinal in ordinals
+            tuple(sorted(node_of[task] for task in predecessors(ordinal))) for ordinal in ordinals
         ),
         sizes=tuple(
             max(
@@ -492,9 +510,11 @@ def induced_graph(tasks: TaskList, kept: Sequence[int]) -> Dag:
     Dependencies pass through the other tasks.
     """
     predecessors = predecessors_among(tasks, set(kept))
-    nodes = {ordinal: node for node, ordinal in enumerate(kept)}
+    node_of = {ordinal: node for node, ordinal in enumerate(kept)}
     return Dag(
-        predecessors=tuple(tuple(sorted(nodes[task] for task in predecessors[ordinal])) for ordinal in kept),
+        predecessors=tuple(
+            tuple(sorted(node_of[task] for task in predecessors[ordinal])) for ordinal in kept
+        ),
         sizes=tuple(tasks.tasks[ordinal].result_bytes for ordinal in kept),
     )
 

@@ -528,7 +528,7 @@ class Observations:
 
     def presumed_clean(self) -> Mask:
         """Return the clean tasks and all their ancestors. A divergence of an ancestor would have reached them."""
-        return self.dag.add_ancestors(self.clean)
+        return self.dag.with_ancestors(self.clean)
 
     def suspects(self) -> Mask:
         """Return tasks one of which is probably the next first divergent task.

@@ -51,7 +51,7 @@ from ...runner.tensor import DType, Storage, TensorView, decode
 from ...runner.verdict.classify import Classification, Classifier, read_harness_outcome
 from ...runner.verdict.rules import Ending, VerdictRule
 from ...runner.verdict.symptoms import Family, exception_family
-from ...store.durable_files import create_folder, entries_below, remove_tree
+from ...store.durable_files import create_folder, entries_below, try_remove_tree
 from ...store.vocabulary import Verdict
 from ..graph.submits import ArgumentNames, insert_dump_markers
 from ..graph.tasks import KernelTask, MissingEdge, TaskList, missing_edges
@@ -282,11 +282,11 @@ class WorkingCopy:
 
     def discard(self) -> None:
         """Remove the whole copy, if there is one."""
-        remove_tree(self.path)
+        try_remove_tree(self.path)
 
     def clear_records(self) -> None:
         """Remove the records of an earlier run."""
-        remove_tree(self.path / "dfx_outputs")
+        try_remove_tree(self.path / "dfx_outputs")
 
 
 def _may_be_copied(path: Path) -> bool:

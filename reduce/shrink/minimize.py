@@ -136,10 +136,10 @@ class DependencyGraph:
                 closed.add(element)
         return frozenset(closed)
 
-    def add_ancestors(self, elements: Iterable[int]) -> Subset:
+    def with_ancestors(self, elements: Iterable[int]) -> Subset:
         """Return the smallest closed set that has these elements.
 
-        >>> sorted(DependencyGraph(((), (0,), (), (1, 2))).add_ancestors({1, 2}))
+        >>> sorted(DependencyGraph(((), (0,), (), (1, 2))).with_ancestors({1, 2}))
         [0, 1, 2]
         """
         closed, todo = set[int](), list(elements)
@@ -283,7 +283,7 @@ class Ancestors:
     @staticmethod
     def start(graph: DependencyGraph, best: Subset, targets: Subset, *, runs: int = 1) -> Ancestors:
         """Return the first state. `targets` are the elements that write the failing output."""
-        candidate = graph.add_ancestors(targets) & best
+        candidate = graph.with_ancestors(targets) & best
         return Ancestors(best=best, candidate=candidate, runs=runs, asked=candidate == best)
 
     @property
@@ -454,7 +454,7 @@ class CutBisection:
         return _start_bisection(
             graph=state.graph,
             best=state.best,
-            base=state.base | state.graph.add_ancestors({last_needed}),
+            base=state.base | state.graph.with_ancestors({last_needed}),
             found_count=state.found_count + 1,
             total=state.total,
             rate=state.rate,
@@ -561,7 +561,7 @@ class LoneTask:
     @property
     def query(self) -> Query[Subset] | None:
         """Return the query for the chains of the next group."""
-        return Query(self.graph.add_ancestors(self.groups[0])) if self.groups else None
+        return Query(self.graph.with_ancestors(self.groups[0])) if self.groups else None
 
     @property
     def chance(self) -> float:
@@ -612,7 +612,7 @@ class LoneTask:
                     return state
                 state = replace(state, groups=groups, slipped=())
             group, others = state.groups[0], state.groups[1:]
-            kept = state.graph.add_ancestors(group)
+            kept = state.graph.with_ancestors(group)
             is_known = kept == state.best or kept in state.slipped_candidates
             # A group failed, and all of it but this part passes.
             is_implied = state.confirmed and len(group) > 1 and not others and not state.slipped
@@ -627,7 +627,7 @@ class LoneTask:
         """Return the halves of a group, or the lower half of a single chain."""
         if len(group) > 1:
             return _split(group, 2)
-        chain = sorted(self.graph.add_ancestors(group) & self.suspects)
+        chain = sorted(self.graph.with_ancestors(group) & self.suspects)
         return (self.graph.sinks(frozenset(chain[: len(chain) // 2])),) if len(chain) > 1 else ()
 
 
@@ -717,7 +717,7 @@ class Sweep:
 
     def _drop_sinks(self, dropped: Subset) -> Subset:
         """Return the best candidate without these sinks and the ancestors that only they need."""
-        return self.graph.add_ancestors(set(self.graph.sinks(self.best)) - dropped)
+        return self.graph.with_ancestors(set(self.graph.sinks(self.best)) - dropped)
 
 
 MAX_PARTS = 16
@@ -793,7 +793,7 @@ class Chunks:
         part = self.step % self.parts
         low, high = (len(elements) * end // self.parts for end in (part, part + 1))
         if self.step < self.parts:
-            kept = self.graph.add_ancestors(elements[low:high])
+            kept = self.graph.with_ancestors(elements[low:high])
         else:
             kept = self.graph.closed_subset(self.best.difference(elements[low:high]))
         return kept if kept and kept < self.best else None

@@ -30,7 +30,7 @@ from ...runner.errors import UsageError, UserError
 from ...runner.git import inherited_environment
 from ...runner.process.run import Command, execute
 from ...runner.tensor import TensorView, decode
-from ...store.durable_files import remove_tree
+from ...store.durable_files import try_remove_tree
 from ...store.vocabulary import Verdict
 from ..graph.tasks import missing_edges
 from ..replay.replay import (
@@ -213,7 +213,7 @@ def candidate_folder(folder: Path) -> Generator[None]:
     try:
         yield
     finally:
-        remove_tree(folder)
+        try_remove_tree(folder)
 
 
 class Failure(Protocol):

@@ -28,7 +28,7 @@ from ...runner.compare.diff_report import escape_unprintable
 from ...runner.compare.statistics import Tolerance
 from ...runner.stack import Stack
 from ...runner.tensor import TensorView, decode
-from ...store.durable_files import Document, Upgrade, published_schema, remove_tree, replace_file
+from ...store.durable_files import Document, Upgrade, published_schema, replace_file, try_remove_tree
 from ...store.vocabulary import Verdict, plural
 from ..replay.toolchain import Toolchain
 from ..scene import write_scene_test
@@ -79,13 +79,13 @@ class Reproducer:
             link.symlink_to(folder.relative_to(self.output))
         for version in versions.iterdir():
             if version != folder:
-                remove_tree(version)
+                try_remove_tree(version)
         return failing, passing
 
     def make(self, candidate: Candidate, folder: Path) -> tuple[CandidateBuild, CandidateBuild | None]:
         """Make both builds below the new folder `folder`, each with its `run.sh`. There may be no twin."""
         failing, passing = self.maker.make(candidate, folder)
-        remove_tree(folder / "runs-computing")
+        try_remove_tree(folder / "runs-computing")
         self._add_run_script(failing, self.pair.failing.toolchain, side="failing")
         if passing is not None:
             self._add_run_script(passing, self.pair.reference.toolchain, side="passing")
@@ -149,7 +149,7 @@ class Reproducer:
     def _add_run_script(self, build: CandidateBuild, toolchain: Toolchain, *, side: str) -> None:
         """Write `run.sh`, the files that it needs in `debug/`, and the same run as a scene test."""
         debug = build.path / "debug"
-        remove_tree(debug)
+        try_remove_tree(debug)
         debug.mkdir()
         shutil.copyfile(REPLAY_CASE, debug / "run.py")
         if toolchain.stack.case.scene_tests:

@@ -20,7 +20,7 @@ from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UsageError, UserError
 from ...runner.localization_job import OWNER_FILE, work_folder
 from ...runner.process.signals import time_limit
-from ...store.durable_files import IGNORE, is_partial, remove_tree, write_whole
+from ...store.durable_files import IGNORE, is_partial, try_remove_tree, write_whole
 from ...store.vocabulary import Verdict
 from ..replay.replay import FailedRunError, WorkingCopy
 from ..replay.toolchain import Toolchain
@@ -489,7 +489,7 @@ def _make_shrinker(
         )
 
     candidates = work / "candidates"
-    remove_tree(candidates)
+    try_remove_tree(candidates)
     return Shrinker(
         oracle=oracle,
         journal=TrialJournal.open(request.output / JOURNAL),
@@ -556,7 +556,7 @@ class Verifier:
         Raises:
             UserError: no run of the failing build fails, or a run of the twin does not pass.
         """
-        remove_tree(self.folder)
+        try_remove_tree(self.folder)
         failures, passes, signature = 0, 0, self.oracle.text
         for number in range(self.runs):
             answer, run_signature = self.oracle.judge_result(failing, self.folder / f"failing-{number}")

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from filelock import FileLock
 
-from ...store.durable_files import make_folder, remove_tree, sync, sync_tree
+from ...store.durable_files import make_folder, sync, sync_tree, try_remove_tree
 from ..errors import UsageError, UserError
 from ..stack import Perturbation, Stack, fill
 from .shim import case_begins_line
@@ -294,7 +294,7 @@ def _copy_in(tensors: Mapping[str, Path], store: Path) -> tuple[str, dict[str, s
     """Copy the tensors into the store; return the digest and the SHA-256 of each file."""
     # A killed call leaves this folder until the next call.
     temporary = store / "incoming"
-    remove_tree(temporary)
+    try_remove_tree(temporary)
     try:
         for folder in _FOLDERS:
             (temporary / folder).mkdir(parents=True)
@@ -309,7 +309,7 @@ def _copy_in(tensors: Mapping[str, Path], store: Path) -> tuple[str, dict[str, s
             sync(store)
         return digest, files
     finally:
-        remove_tree(temporary)
+        try_remove_tree(temporary)
 
 
 def digest_of(source: Path) -> str:

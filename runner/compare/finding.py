@@ -227,14 +227,14 @@ class Pattern(Enum):
     REVERSED = "reversed axis"
     FLUSHED_DENORMALS = "flushed denormals"
     OUTLIER_CHANNEL = "one outlier channel"
-    WILD_AT_VALUES = "NaN or Inf at rare values"
+    NON_FINITE_AT_VALUES = "NaN or Inf at rare values"
     NON_FINITE_SPREAD = "NaN or Inf spreading"
 
 
 PLACE_PATTERNS = frozenset({Pattern.TILE, Pattern.TAIL, Pattern.PERIODIC, Pattern.OUTLIER_CHANNEL})
 """These patterns say where elements are wrong. Most others say which values they have."""
 
-NON_FINITE_PATTERNS = frozenset({Pattern.NON_FINITE_SPREAD, Pattern.WILD_AT_VALUES})
+NON_FINITE_PATTERNS = frozenset({Pattern.NON_FINITE_SPREAD, Pattern.NON_FINITE_AT_VALUES})
 """These patterns explain only the wrong elements that are NaN or Inf."""
 
 

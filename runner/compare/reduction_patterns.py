@@ -1,7 +1,7 @@
 """Detectors of wrong sums, and of NaN and Inf.
 
-- `detect_lower_precision` and `detect_other_order` find right values with errors from adding up.
-- `detect_lost_tail` finds sums without their last terms: of a matrix product, or of rows.
+- `detect_lower_precision` and `detect_other_order` find accumulation error, of a shorter type or of another order.
+- `detect_lost_tail` finds matrix products and row sums that miss their last terms.
 - `detect_spread` finds NaN or Inf that spread from one place over a row, a column, a block, or all that follows.
 - `detect_non_finite_at_values` finds NaN or Inf exactly at extreme values of the result or of an input.
 """
@@ -31,21 +31,27 @@ from .statistics import matrix_shape
 
 _MIN_WRONG = 8
 """A pattern of rounding needs this many wrong elements. Fewer may look like anything by chance."""
-_MAX_ORDER_CONFIDENCE = 0.5
-"""The confidence of another order is at most this, because any rounding may make such errors."""
+_ORDER_CONFIDENCE = 0.5
+"""The confidence of another order is this or 0, because any rounding may cause such errors."""
 _MAX_STEPS = 64
-"""The error of a long sum may be this many steps of the shorter type."""
+"""An accumulated error may be this many steps of the grid that is tried."""
 _MAX_UNITS = 8
 """Another order may change a sum by this many units in the last place."""
 
 
 def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
-    """Find wrong elements that are numbers of another type, unlike the expected ones, and a few of its steps off."""
-    actual, expected = scene.finite_wrong
+    """Find wrong elements that another type represents exactly, near the expected value.
+
+    The type must represent the expected values less often.
+    """
+    sample = sample_places(scene.wrong_count)
+    actual, expected = (
+        values[sample].astype(np.float64) for values in (scene.wrong_actual, scene.wrong_expected)
+    )
+    finite = np.isfinite(actual) & np.isfinite(expected)
+    actual, expected = actual[finite], expected[finite]
     if actual.size < _MIN_WRONG:
         return
-    sample = sample_places(actual.size)
-    actual, expected = actual[sample], expected[sample]
     for grid in FLOAT_GRIDS:
         if grid.name == scene.dtype.value:
             continue
@@ -57,20 +63,24 @@ def detect_lower_precision(scene: Scene) -> Iterator[PatternMatch]:
         if share(are_rounded) > 0.9 or share(steps[on_grid] > 1) < 0.05:
             continue  # a single rounding at the end explains the errors
         hits = int(np.count_nonzero(near))
-        total = min(scene.wrong_count, sample.size)
-        match_confidence = confidence(hits=hits, total=total, chance=chance, cost=math.log(len(FLOAT_GRIDS)))
+        match_confidence = confidence(
+            hits=hits, total=sample.size, chance=chance, cost=math.log(len(FLOAT_GRIDS))
+        )
         if match_confidence >= 0.5:
             yield PatternMatch(
                 pattern=Pattern.LOWER_PRECISION,
                 confidence=match_confidence,
-                evidence=f"{hits} of {total} wrong elements are {grid.name} numbers, "
+                evidence=f"{hits} of {sample.size} wrong elements looked at are {grid.name} numbers, "
                 f"up to {steps[near].max():.0f} of its steps off",
             )
             return
 
 
 def detect_other_order(scene: Scene) -> Iterator[PatternMatch]:
-    """Find errors of a few units in the last place of the usual magnitude, up as often as down."""
+    """Find errors of a few ulps in both directions equally often.
+
+    An ulp is taken at the larger of |expected| and the root mean square of all expected values.
+    """
     if not scene.dtype.is_floating:
         return  # sums of integers do not depend on their order
     actual, expected = scene.finite_wrong
@@ -79,13 +89,14 @@ def detect_other_order(scene: Scene) -> Iterator[PatternMatch]:
     own = next(grid for grid in FLOAT_GRIDS if grid.name == scene.dtype.value)
     magnitude = np.maximum(np.abs(expected), _root_mean_square(scene.expected.astype(np.float64)))
     steps = np.abs(actual - expected) / grid_step(own, magnitude)
-    hits = int(np.count_nonzero(steps <= _MAX_UNITS))
-    up = share(actual > expected)
+    near = steps <= _MAX_UNITS
+    hits = int(np.count_nonzero(near))
+    up = share(actual[near] > expected[near])
     balance = max(1.0 - 4.0 * abs(up - 0.5), 0.0)
     match_confidence = confidence(hits=hits, total=scene.wrong_count, chance=0.0) * balance
     yield PatternMatch(
         pattern=Pattern.OTHER_ORDER,
-        confidence=_MAX_ORDER_CONFIDENCE if match_confidence >= _MAX_ORDER_CONFIDENCE else 0.0,
+        confidence=_ORDER_CONFIDENCE if match_confidence >= _ORDER_CONFIDENCE else 0.0,
         evidence=f"{hits} of {scene.wrong_count} wrong elements are within {_MAX_UNITS} units in the last place "
         f"({own.name}, at the tensor's usual magnitude), {up:.0%} of them upwards",
     )
@@ -104,8 +115,10 @@ _SAMPLE_SIZE = 64
 """At most this many wrong elements are summed again, because each needs all terms of its sum."""
 _MAX_ELEMENTS = 1 << 24
 """Operands with more elements are left out. They take 8 bytes an element, as float64."""
-_MAX_PAIRS = 32
-"""At most this many ways to get the sums are tried. Their number grows with the square of the operands."""
+_MAX_SUM_CANDIDATES = 32
+"""`detect_lost_tail` tries at most this many candidate sums.
+
+Their number grows with the square of the number of operands."""
 _MIN_EXPLAINED_SHARE = 0.9
 """The operands must produce this share of the expected elements. Otherwise they are not what was summed."""
 
@@ -114,14 +127,14 @@ Terms = Callable[[Array, Array], Array]
 
 
 def detect_lost_tail(scene: Scene) -> Iterator[PatternMatch]:
-    """Find expected sums without their last terms, if the operands that produce these terms are known."""
+    """Find actual values that equal the expected sum without its last terms. Its operands must be known."""
     sample = np.flatnonzero(scene.wrong)
     sample = sample[np.linspace(0, sample.size - 1, min(sample.size, _SAMPLE_SIZE)).astype(int)]
     expected = scene.expected.ravel()[sample].astype(np.float64)
     actual = scene.actual.ravel()[sample].astype(np.float64)
     places = scene.origin + sample
     rows, columns = places // scene.tensor_columns, places % scene.tensor_columns
-    for description, compute_terms in itertools.islice(_sums(scene), _MAX_PAIRS):
+    for description, compute_terms in itertools.islice(_sums(scene), _MAX_SUM_CANDIDATES):
         terms = compute_terms(rows, columns)
         sums: Array = np.cumsum(terms, axis=1)
         error = _allowed_error(scene, terms)
@@ -144,7 +157,7 @@ def _allowed_error(scene: Scene, terms: Array) -> Array:
 def _match_shorter_sums(
     scene: Scene, description: str, sums: Array, values: tuple[Array, Array], error: Array
 ) -> Iterator[PatternMatch]:
-    """Yield the length at which most sums end too early.
+    """Yield a match for the number of terms at which the largest share of the sums stops.
 
     `sums` has the sum of the first k + 1 terms in column k. `values` are actual and expected.
     """
@@ -216,7 +229,7 @@ _MIN_FILLED_SHARE = 0.9
 
 
 def detect_spread(scene: Scene) -> Iterator[PatternMatch]:
-    """Find NaN or Inf that fill one simple area, and are finite in expected."""
+    """Find unexpected NaN or Inf that fill one simple area. An element counts if its expected value is finite."""
     if not scene.dtype.is_floating:
         return
     non_finite = ~np.isfinite(scene.actual) & np.isfinite(scene.expected)
@@ -247,7 +260,7 @@ def detect_spread(scene: Scene) -> Iterator[PatternMatch]:
 
 
 def _areas(scene: Scene, non_finite: Array) -> Iterator[tuple[Array, str, float]]:
-    """Yield areas with a description, and the nats that it takes to name one."""
+    """Yield each area with a description, and its description length in nats."""
     rows, columns = non_finite.mean(axis=1) >= _MIN_FILLED_SHARE, non_finite.mean(axis=0) >= _MIN_FILLED_SHARE
     row_cost, column_cost = (log_ways(lines.size, int(np.count_nonzero(lines))) for lines in (rows, columns))
     row_names = _line_names(rows, "row", scene.top)
@@ -286,12 +299,12 @@ def _line_names(filled: Array, noun: str, origin: int) -> list[str]:
 
 _MIN_EXTREME_SHARE = 0.9
 """Extreme values are the cause only if this share of the elements that have them are NaN or Inf."""
-_EXTREME_KINDS = 5
-"""`_extremes` yields this many kinds of extremes. The confidence is reduced for the choice."""
+_MAX_EXTREMES = 5
+"""`_extremes` yields at most this many candidates. The cost includes the logarithm of their number."""
 
 
 def detect_non_finite_at_values(scene: Scene) -> Iterator[PatternMatch]:
-    """Find NaN or Inf exactly at the most extreme values of expected or of an input, and finite in expected."""
+    """Find unexpected NaN or Inf located exactly at extreme values of expected or of an input."""
     if not scene.dtype.is_floating:
         return
     finite = np.isfinite(scene.expected).ravel()
@@ -304,28 +317,27 @@ def detect_non_finite_at_values(scene: Scene) -> Iterator[PatternMatch]:
     for name, values in sources:
         for area, description in _extremes(values, non_finite, finite):
             size, hits = int(np.count_nonzero(area)), int(np.count_nonzero(area & non_finite))
-            if hits < _MIN_EXTREME_SHARE * size:
+            if size == whole or hits < _MIN_EXTREME_SHARE * size:
                 continue
             match_confidence = place_confidence(
                 wrong=(hits, count),
                 sizes=(size, whole),
                 null_nats=log_ways(whole, count),
-                cost=math.log(_EXTREME_KINDS * len(sources)) + math.log(abs(size - count) + 1),
+                cost=math.log(_MAX_EXTREMES * len(sources)) + math.log(abs(size - count) + 1),
             )
             if best is None or match_confidence > best.confidence:
                 evidence = (
-                    f"{hits} of {count} NaN or Inf stand where {name} is {description}, "
-                    f"which {size} elements are"
+                    f"{hits} of {count} NaN or Inf are at the {size} elements where {name} is {description}"
                 )
                 best = PatternMatch(
-                    pattern=Pattern.WILD_AT_VALUES, confidence=match_confidence, evidence=evidence
+                    pattern=Pattern.NON_FINITE_AT_VALUES, confidence=match_confidence, evidence=evidence
                 )
     if best is not None:
         yield best
 
 
 def _sources(scene: Scene) -> Iterator[tuple[str, Array]]:
-    """Yield the inputs with one element for each element of the result, and expected, all flat and as float64."""
+    """Yield each input of the result's size, and expected, by name. Values are flat float64."""
     for operand in scene.operands:
         if operand.numel == scene.tensor_rows * scene.tensor_columns:
             values = run_values(operand, scene.origin, scene.origin + scene.wrong.size)
@@ -334,7 +346,10 @@ def _sources(scene: Scene) -> Iterator[tuple[str, Array]]:
 
 
 def _extremes(values: Array, non_finite: Array, finite: Array) -> Iterator[tuple[Array, str]]:
-    """Yield areas of extreme values with a description. Their bounds are the values at the `non_finite` places."""
+    """Yield areas of extreme values with a description.
+
+    The smallest and largest values at the `non_finite` places bound each area.
+    """
     wrong_values = values[non_finite]
     if np.isnan(wrong_values).any():
         return

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, Self, TypeVar
 
-from ...store.durable_files import remove_tree, sync_files
+from ...store.durable_files import sync_files, try_remove_tree
 from ...store.vocabulary import BuildSource
 from ..errors import UserError, reason
 from ..probe.build_cache import digest_of, unpack_folder
@@ -216,7 +216,7 @@ class Delivery:
             self._fetch_archive(place, result, archive)
             unpack_folder(archive, folder / "run")
         except BaseException:
-            remove_tree(folder)
+            try_remove_tree(folder)
             raise
         self._engine.ask(place, host.forget, result.key)
         return ArrivedProbe(result, folder)
@@ -238,7 +238,7 @@ class ArrivedProbe:
 
     def move_to(self, directory: Path) -> ProbeResult:
         """Move the logs and the build directory to `directory`, and return the result. Raises `OSError`."""
-        remove_tree(directory)
+        try_remove_tree(directory)
         (self.folder / "run").rename(directory)
         sync_files(directory)
         self.discard()
@@ -252,7 +252,7 @@ class ArrivedProbe:
 
     def discard(self) -> None:
         """Remove the temporary folder."""
-        remove_tree(self.folder)
+        try_remove_tree(self.folder)
 
 
 class BuildHistory:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ...store.durable_files import entries_below, remove_tree, write_whole
+from ...store.durable_files import entries_below, try_remove_tree, write_whole
 from ..case.case import FrozenGolden
 from ..case.preflight import frozen_build_case
 from ..errors import UsageError, UserError, reason
@@ -79,7 +79,7 @@ def _try_remove(path: Path) -> bool:
         except OSError:
             return False  # Somebody uses the entry, or has removed it.
         if path.is_dir():
-            remove_tree(path)
+            try_remove_tree(path)
         else:
             path.unlink(missing_ok=True)
     return not path.exists()
@@ -568,7 +568,7 @@ def read_piece(home: Home, key: str, offset: int) -> bytes:
 
 def forget(home: Home, key: str) -> None:
     """Remove the result of a probe, after the driver has fetched it or if it is not wanted."""
-    remove_tree(home.probe_results / key)
+    try_remove_tree(home.probe_results / key)
 
 
 def _no_room_error(home: Home, error: OSError) -> UserError:
@@ -656,7 +656,7 @@ class HostMachine:
                     forget(self.home, key)
                     raise
                 finally:
-                    remove_tree(directory)
+                    try_remove_tree(directory)
         except OSError as error:
             raise UserError(
                 f"{error.filename or self.home.cache}: expected to be able to write here: {reason(error)}"

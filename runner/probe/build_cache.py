@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 from filelock import FileLock, Timeout
 
-from ...store.durable_files import entries_below, remove, remove_tree, replace_file, sync, sync_tree
+from ...store.durable_files import entries_below, remove, replace_file, sync, sync_tree, try_remove_tree
 from ...store.vocabulary import url_passwords
 from ..errors import UsageError, UserError
 from ..process.run import Interrupt, InterruptedWorkError, try_lock
@@ -423,7 +423,7 @@ class BuildCache:
     def save(self, key: str, outputs: list[Path]) -> None:
         """Keep the outputs of a claimed key. If that fails, for lack of room for example, nothing is kept."""
         temporary = self._directory / f"{key}{_INCOMING_SUFFIX}"
-        remove_tree(temporary)
+        try_remove_tree(temporary)
         try:
             temporary.mkdir(parents=True)
             for index, output in enumerate(outputs):
@@ -431,7 +431,7 @@ class BuildCache:
             (temporary / _SIZE_FILE).write_text(str(_size(temporary)))
             self._put(temporary, key)
         except (OSError, RecursionError):  # `copytree` calls itself for each folder of a folder.
-            remove_tree(temporary)
+            try_remove_tree(temporary)
             return
         if self._shared is not None:
             with contextlib.suppress(OSError):
@@ -443,7 +443,7 @@ class BuildCache:
         if self._shared is None:
             return False
         temporary = self._directory / f"{key}{_INCOMING_SUFFIX}"
-        remove_tree(temporary)
+        try_remove_tree(temporary)
         try:
             entries = {_SIZE_FILE, *map(str, range(len(outputs)))}
             if not self._shared.fetch(key, temporary, entries):
@@ -453,7 +453,7 @@ class BuildCache:
         except OSError:
             return False
         finally:
-            remove_tree(temporary)
+            try_remove_tree(temporary)
         self._trim()
         return True
 
@@ -486,9 +486,9 @@ class BuildCache:
             # An entry that is removed only in part must not pass for a complete one.
             outgoing = entry.with_suffix(_OUTGOING_SUFFIX)
             if entry != outgoing:
-                remove_tree(outgoing)
+                try_remove_tree(outgoing)
                 entry.replace(outgoing)
-            remove_tree(outgoing)
+            try_remove_tree(outgoing)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 import platformdirs
 from filelock import FileLock, Timeout
 
-from ...store.durable_files import make_own_folder, read_or_draw_key
+from ...store.durable_files import make_own_folder, read_or_create_key
 from ..errors import UserError
 
 HOME_VARIABLE = "PRECISION_BISECT_HOME"
@@ -51,7 +51,7 @@ class Home:
         The first call draws the key. No store or report contains it.
         """
         make_own_folder(self.state)
-        return read_or_draw_key(self.state / "key").encode()
+        return read_or_create_key(self.state / "key").encode()
 
     @property
     def clones(self) -> Path:

@@ -23,7 +23,7 @@ from typing import cast
 
 from filelock import FileLock
 
-from ...store.durable_files import entries_below, remove, remove_tree, sync_tree, write_whole
+from ...store.durable_files import entries_below, remove, sync_tree, try_remove_tree, write_whole
 from ...store.vocabulary import hide_credentials, plural
 from ..errors import UserError
 from ..git import GITLINK, GitError, GitRepository, read_shallow_commits
@@ -649,7 +649,7 @@ def ensure_private_clone(clones: Path, repository: GitRepository, *, submodules:
     clones.mkdir(parents=True, exist_ok=True)
     with FileLock(clones / f"{name}.lock"):
         if not _alternates(path).is_file():
-            remove_tree(path)
+            try_remove_tree(path)
             _init_repository(path, object_format=repository.object_format)
             # The alternates are written last, so a clone that a power cut left incomplete is made again.
             sync_tree(path)

@@ -170,7 +170,7 @@ def test_bounds_hold_for_what_the_types_round(name: str, dtype: ElementType) -> 
     assert not bounded.numbers.exceeds(stated.numbers.centre, room=1.01).any()
     # And the bound is no excuse for anything: an error of a few hundred units is outside.
     off = stated.numbers.centre + stated.numbers.centre.abs().clamp(min=1) * 2000 * max(
-        dtype.rounding_unit, 2.0**-9 if name == "cast" else 0
+        dtype.unit_roundoff, 2.0**-9 if name == "cast" else 0
     )
     assert bounded.numbers.exceeds(off).all()
 

@@ -1,6 +1,8 @@
 """What is written wholly or not at all: contents, modes, and what a failure leaves behind."""
 
+import errno
 import os
+import resource
 import stat
 import subprocess
 from collections.abc import Callable, Generator
@@ -20,12 +22,12 @@ from precision_bisect.store.durable_files import (
     make_folder,
     make_ignored_folder,
     make_own_folder,
-    read_or_draw_key,
+    read_or_create_key,
     read_text_file,
     remove,
-    remove_tree,
     replace_file,
     sync_tree,
+    try_remove_tree,
     write_whole,
 )
 
@@ -151,13 +153,45 @@ def deep_folder(tmp_path: Path) -> Generator[Path]:
     subprocess.run(["rm", "-rf", folder], check=True)  # pytest's own removal recurses.
 
 
-@pytest.mark.parametrize("remover", [remove, remove_tree])
+@pytest.mark.parametrize("remover", [remove, try_remove_tree])
 def test_a_folder_of_any_depth_is_removed(
     deep_folder: Path, tmp_path: Path, remover: Callable[[Path], None]
 ) -> None:
     sync_tree(deep_folder)
     remover(deep_folder)
     assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+
+
+@pytest.fixture
+def few_descriptors() -> Generator[None]:
+    """Far fewer files may be open at once than a deep folder has levels."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len([*Path("/proc/self/fd").iterdir()]) + 64, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("remover", [remove, try_remove_tree])
+@pytest.mark.usefixtures("few_descriptors")
+def test_a_deep_folder_is_removed_with_few_descriptors(
+    deep_folder: Path, tmp_path: Path, remover: Callable[[Path], None]
+) -> None:
+    remover(deep_folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+
+
+def test_what_cannot_be_removed_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of a deep tree are moved to its top. This one is there already."""
+    folder = tmp_path / "folder"
+    (folder / "kept").mkdir(parents=True)
+    (folder / "kept" / "file").touch()
+
+    def refuse(path: object, *, dir_fd: int | None = None) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    try_remove_tree(folder)
+    assert sorted(path.name for path in folder.rglob("*")) == ["file", "kept"]
 
 
 def test_a_folder_of_any_depth_is_listed_and_its_links_are_not_followed(deep_folder: Path) -> None:
@@ -201,7 +235,7 @@ def test_writers_at_once_do_not_mix(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_folder_is_there_wholly_or_not_at_all(tmp_path: Path) -> None:
+def test_a_folder_is_there_wholly_or_not_at_all(tmp_path: Path, synced: list[str]) -> None:
     folder = tmp_path / "below" / "folder"
 
     def make(error: type[BaseException] | None) -> None:
@@ -216,6 +250,7 @@ def test_a_folder_is_there_wholly_or_not_at_all(tmp_path: Path) -> None:
         make(KeyboardInterrupt)
     assert list(folder.parent.iterdir()) == []
     make(None)
+    assert {tmp_path.name, "below"} <= {*synced}
     assert [path.name for path in folder.iterdir()] == ["file"]
     assert list(folder.parent.iterdir()) == [folder]
 
@@ -270,4 +305,4 @@ def test_a_named_pipe_is_refused_at_once_and_a_pipe_of_the_shell_read(tmp_path: 
 def test_a_named_pipe_in_place_of_a_key_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "key")
     with pytest.raises(OSError, match="it is a named pipe"):
-        read_or_draw_key(tmp_path / "key")
+        read_or_create_key(tmp_path / "key")

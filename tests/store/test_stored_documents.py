@@ -11,7 +11,14 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.database import open_store
-from precision_bisect.store.durable_files import Document, DocumentError, read_document, write_document
+from precision_bisect.store.durable_files import (
+    Document,
+    DocumentError,
+    plain_value,
+    read_document,
+    versioned_value,
+    write_document,
+)
 from precision_bisect.store.nights import NightSummary
 from tests.store.test_journal import key, result, stage
 
@@ -64,7 +71,7 @@ def test_what_code_makes_is_not_taken_for_an_old_one() -> None:
     ("written", "why"),
     [
         ({"schema_version": 4, "part": "x"}, "update this one"),
-        ({"schema_version": 0}, "update this one"),
+        ({"schema_version": 0}, "expected a Whole of schema version 1 or later, found 0"),
         ({"size": 3}, "schema version 1"),
         ({"schema_version": 3, "part": {"name": "x"}, "bytes": "many"}, "another structure"),
         ({"schema_version": 3, "part": {"schema_version": 2, "name": "x"}, "bytes": "many"}, "at bytes"),
@@ -108,7 +115,13 @@ def test_columns_of_plain_values_bear_a_version(url: str) -> None:
     assert columns(sessions, "environments", "details")[0]["schema_version"] == 2
 
 
-def test_columns_without_a_version_are_bare_values(url: str) -> None:
+def test_a_column_that_lost_its_value_is_refused() -> None:
+    assert plain_value(versioned_value([1, 2])) == [1, 2]
+    with pytest.raises(DocumentError, match="expected a column with 'values', found one without"):
+        plain_value({"schema_version": 2})
+
+
+def test_columns_without_a_version_are_plain_values(url: str) -> None:
     sessions = open_store(url)
     journal = BisectionJournal.begin(sessions, name="one", repository="r", good="g", bad="b", request={})
     journal.probes.finish(journal.probes.start(key(stage(journal))), result())

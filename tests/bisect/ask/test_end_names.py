@@ -103,6 +103,15 @@ def test_ends_that_span_no_range(
         ends(repository, (good,) if good else (), bad)
 
 
+def test_a_further_old_end_that_is_the_new_end_is_named(
+    repository: TestRepository, commits: dict[str, str]
+) -> None:
+    """A replayed log may have it beside the old end that the option names."""
+    asked = asking(repository, ("main",), "main~2", Seeks.FIX)
+    with pytest.raises(EndsError, match=f"--good main and --bad {commits['two']} to name one commit"):
+        find_ends(replace(asked, also_old=(commits["two"],)), GitRepository(repository.path))
+
+
 def test_where_a_shallow_clone_ends_nothing_is_said_of_a_root(
     repository: TestRepository, commits: dict[str, str]
 ) -> None:
@@ -264,7 +273,9 @@ def test_one_word_that_a_shell_would_take_apart_is_refused(repository: TestRepos
     git = GitRepository(repository.path)
     plain = asking(repository, (good,), bad)
     asked = replace(plain, command=Predicate(words=(line,), folder=PurePosixPath()))
-    with pytest.raises(UsageError, match="as words of their own, found one word; leave out the quotes"):
+    with pytest.raises(
+        UsageError, match="each argument as separate words, found one word; remove the quotes"
+    ):
         check_command(asked, find_ends(asked, git), git, ())
     asked = replace(plain, command=Predicate(words=("./with a blank.sh",), folder=PurePosixPath()))
     assert not check_command(asked, find_ends(asked, git), git, ())
@@ -325,7 +336,9 @@ def test_the_folder_that_a_command_runs_in_is_at_both_ends(repository: TestRepos
 def test_paths_as_a_tree_has_them(tmp_path: Path) -> None:
     (tmp_path / "repository" / "src").mkdir(parents=True)
     (tmp_path / "repository" / "src" / "link").symlink_to(tmp_path)
-    root = tmp_path / "repository"
+    (tmp_path / "repository" / "self").symlink_to(".")
+    root, linked = tmp_path / "repository", tmp_path / "linked"
+    linked.symlink_to("repository")
     for here, text, expected in (
         (root, "src/a.c", "src/a.c"),
         (root / "src", "../lib", "lib"),
@@ -333,6 +346,9 @@ def test_paths_as_a_tree_has_them(tmp_path: Path) -> None:
         (root / "src", "..", ""),
         (tmp_path, "src", "src"),
         (root, str(root / "src"), "src"),
+        (root, str(linked / "src" / "link"), "src/link"),
+        (root, str(linked), ""),
+        (linked, "self", "self"),
     ):
         assert tree_paths([text], checkout=root, here=here) == (expected,)
     with pytest.raises(UsageError, match="found one outside"):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from precision_bisect.bisect.ask.ends import path_notices
 from precision_bisect.bisect.ask.predicate import predicate_stack
 from precision_bisect.bisect.history.loader import load_range, read_commits
 from precision_bisect.bisect.history.range import LoadedRange, Range
@@ -65,6 +66,18 @@ def test_only_what_touches_the_paths_is_a_candidate_beside_the_bad_end(
     assert loaded is not None
     assert len(loaded.unrelated) == 4
     assert loaded.graph.parents == ((), (0,), (1,))
+
+
+def test_a_commit_on_one_that_is_never_run_is_no_merge(
+    repository: TestRepository, home: Home, where: Range
+) -> None:
+    skipped = repository.git("rev-parse", "main~4")
+    loaded = load(repository, home, replace(where, paths=("src",), skip=(skipped,)))
+    assert members(loaded) == [["a"], ["b", "side"], ["c", "merge"], ["new"]]
+    assert path_notices(("src",), loaded) == [
+        f"--path src: only commits that touch it are searched, 2 of 6 commits, and the end {where.new[:12]} and "
+        "1 other that cannot be left out"
+    ]
 
 
 def test_a_merge_of_two_lines_of_candidates_stays_one(

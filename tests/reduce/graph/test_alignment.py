@@ -59,6 +59,10 @@ def test_kernels_that_a_compiler_renamed_and_tiled_anew_stay_together() -> None:
     ]
 
 
+def test_tasks_without_arguments_have_no_shape_in_common() -> None:
+    assert pairs([Call("a"), Call("b"), Call("c")], [Call("a"), Call("d"), Call("c")]) == {0: 0, 2: 2}
+
+
 def test_tasks_without_anything_in_common_are_no_pair() -> None:
     found = align(
         task_list([Call("a", reads=[("x", 0)], writes=[("y", 0)], size=3)]),

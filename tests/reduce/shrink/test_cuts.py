@@ -19,7 +19,7 @@ LAST = 8 * WIDE - 1
 def test_a_lone_task_is_found_though_every_cut_fails_otherwise(fault: int) -> None:
     """Chain 1 begins with a task that needs the very last one."""
     caller = Caller(trapped(needing(fault), (1, LAST)))
-    assert caller.minimize(minimize(CHAINS)) == CHAINS.add_ancestors({fault})
+    assert caller.minimize(minimize(CHAINS)) == CHAINS.with_ancestors({fault})
     assert len(caller.made) <= 20
 
 
@@ -27,8 +27,8 @@ def test_a_lone_task_is_found_though_every_cut_fails_otherwise(fault: int) -> No
 def test_it_is_found_too_where_groups_do_not_tell(fault: int) -> None:
     """In the chain that fails otherwise, and in one that is in all its groups until a lone task is not believed in."""
     caller = Caller(trapped(needing(fault), (1, LAST)))
-    needed = {fault, LAST} if 1 in CHAINS.add_ancestors({fault}) else {fault}
-    assert caller.minimize(minimize(CHAINS)) == CHAINS.add_ancestors(needed)
+    needed = {fault, LAST} if 1 in CHAINS.with_ancestors({fault}) else {fault}
+    assert caller.minimize(minimize(CHAINS)) == CHAINS.with_ancestors(needed)
 
 
 def test_several_tasks_are_found_as_before() -> None:
@@ -36,7 +36,7 @@ def test_several_tasks_are_found_as_before() -> None:
         rng = random.Random(seed)
         needed = {chain + WIDE * rng.randrange(8) for chain in rng.sample(range(2, WIDE - 1), 3)}
         caller = Caller(trapped(needing(*needed), (1, LAST)))
-        assert caller.minimize(minimize(CHAINS)) == CHAINS.add_ancestors(needed)
+        assert caller.minimize(minimize(CHAINS)) == CHAINS.with_ancestors(needed)
 
 
 def test_rare_failures_are_not_sought_in_groups() -> None:
@@ -57,6 +57,6 @@ def test_one_of_the_suspects_is_found_by_their_chains_alone() -> None:
         fault = rng.randrange(len(graph))
         suspects = frozenset(range(rng.randrange(fault + 1), len(graph)))
         found = Caller(needing(fault)).minimize(LoneTask.start(graph, graph.all_elements, suspects))
-        assert found >= graph.add_ancestors({fault})
+        assert found >= graph.with_ancestors({fault})
         ends = graph.sinks(found)
         assert len(ends) == 1 or found == graph.all_elements

@@ -98,7 +98,7 @@ def test_what_is_needed_is_found_with_its_ancestors_and_no_more(name: str) -> No
         rng = random.Random(seed)
         graph = random_graph(rng, rng.randrange(2, 60))
         needed = rng.sample(range(len(graph)), rng.randrange(1, min(6, len(graph) + 1)))
-        assert Caller(needing(*needed)).minimize(STARTS[name](graph)) == graph.add_ancestors(needed)
+        assert Caller(needing(*needed)).minimize(STARTS[name](graph)) == graph.with_ancestors(needed)
 
 
 def test_the_result_is_a_least_one_by_brute_force() -> None:
@@ -172,7 +172,7 @@ def test_a_flaky_failure_is_never_lost_and_nearly_always_minimal(rate: float) ->
         needed = rng.sample(range(40), 2)
         best = Caller(needing(*needed, rate=rate, seed=seed)).minimize(minimize(graph, rate=rate))
         assert set(needed) <= best
-        minimal += best == graph.add_ancestors(needed)
+        minimal += best == graph.with_ancestors(needed)
     assert minimal >= 38
 
 

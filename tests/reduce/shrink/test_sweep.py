@@ -99,14 +99,14 @@ def test_traps_are_left_at_the_optimum_or_the_sweep_saw_each_step_slip() -> None
         rng = random.Random(seed)
         graph = random_graph(rng, 40)
         fault = rng.randrange(40)
-        others = [task for task in range(40) if task not in graph.add_ancestors({fault})]
+        others = [task for task in range(40) if task not in graph.with_ancestors({fault})]
         if len(others) < 4:
             continue
         traps = [tuple[int, int](sorted(rng.sample(others, 2))) for _ in range(3)]
         oracle = trapped(needing(fault), *traps)
         best = Caller(oracle).minimize(minimize(graph))
         assert oracle(Trial(best, 0)) is Answer.INTERESTING
-        if best == graph.add_ancestors({fault}):
+        if best == graph.with_ancestors({fault}):
             optimal += 1
         else:
             assert Answer.SLIPPED in {oracle(Trial(best - {one}, 0)) for one in graph.sinks(best)}

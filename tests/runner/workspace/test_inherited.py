@@ -65,7 +65,9 @@ def test_a_digest_tells_values_apart_to_who_has_the_key_alone() -> None:
     assert inherited_variables({"PAN": "1"}, key=KEY).digests["PAN"] != once["PIN"]
 
 
-def test_the_key_is_drawn_once_for_each_home_and_its_owner_s_alone(small: SmallStack, tmp_path: Path) -> None:
+def test_the_key_is_created_once_for_each_home_and_its_owner_s_alone(
+    small: SmallStack, tmp_path: Path
+) -> None:
     key = small.home.key()
     assert small.home.state.stat().st_mode & 0o777 == 0o700
     assert (small.home.state / "key").stat().st_mode & 0o777 == 0o600

@@ -38,7 +38,7 @@ def test_all_good_ends_count(repository: TestRepository, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert found(tmp_path / "out") == culprit
     assert not ran(tmp_path) & set(side[:3])
-    assert "what this commit builds on is no candidate" in done.stdout
+    assert "its ancestors are no candidates" in done.stdout
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{culprit} is the first bad commit" in replayed
 
@@ -66,7 +66,7 @@ def test_the_merge_base_is_run_for_a_good_end_on_another_branch(
     assert found(tmp_path / "out") == named["culprit"]
     assert named["base"] in ran(tmp_path)
     assert named["good"] not in ran(tmp_path)
-    assert f"{named['base'][:12]}, their merge base, is run in its place" in done.stderr
+    assert f"{named['base'][:12]}, their merge base, is run as the old end instead" in done.stderr
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{named['culprit']} is the first bad commit" in replayed
 
@@ -134,7 +134,7 @@ def test_of_several_merge_bases_one_that_fails_was_fixed_on_the_good_side(
     repository.commit("later", {"later.txt": "fine"})
     done = bisect(repository, tmp_path, "--good", "mended", "--bad", "failing")
     assert done.returncode == 4, done.stderr
-    assert "of several merge bases" in done.stderr
+    assert "the ends have several merge bases" in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert f"ask with --find-fix --bad {bases['faulty']} --good {good}" in line
 

@@ -136,8 +136,8 @@ def test_a_line_for_a_shell_is_told_to_name_one(small: Small) -> None:
     done = small.run(*ends, "--repository", f"tool={small.tool.path}", "--", "sh case.sh && true")
     assert done.returncode == 2, done.stderr
     assert done.stderr == (
-        "error: -- 'sh case.sh && true': expected a program and its arguments as words of their own, found one word; "
-        "leave out the quotes, or for a line of a shell say: -- sh -c 'LINE'\n"
+        "error: -- 'sh case.sh && true': expected the program and each argument as separate words, found one word; "
+        "remove the quotes, or run a shell line with: -- sh -c 'LINE'\n"
     )
 
 
