@@ -114,7 +114,8 @@ def _other_failures_in_range(rows: Rows, searched: SearchedRange) -> Iterator[Ot
     if not sought:
         return
     commits_of: dict[_Failure, list[str]] = {}
-    for sha in searched.members:
+    # The old end may represent the first commits of the range, but it is none of them.
+    for sha in (sha for sha in searched.members if sha in searched):
         shown = by_commit.get(sha, frozenset())
         # If the search counted every failure, two that one commit shows are one failure.
         if counted or not shown & sought:
@@ -182,7 +183,7 @@ def _possible_onsets(searched: SearchedRange, first: str) -> set[str]:
     already have it.
     """
     before = searched.ancestors(first)
-    passing = [sha for sha in searched.members if sha in before and _always_passes(searched, sha)]
+    passing = [sha for sha in before if _always_passes(searched, searched.representative_of(sha))]
     untested = before - searched.ancestors(*passing)
     return {searched.representative_of(sha) for sha in untested} & searched.members.keys()
 
@@ -303,7 +304,10 @@ def _symptoms(probes: Iterable[ProbeRow]) -> list[Symptoms]:
 
 
 def _brings_test(rows: Rows, commit: str, test: str) -> bool:
-    """Return whether a culprit adds the name of a test to its file, and does not only change a line that has it."""
+    """Return whether the name of a test occurs only in added lines of the culprit's diff.
+
+    Only the test's own file counts. Names of unittest, go and ctest hold no file, so they may be in any.
+    """
     path, _, name = strip_parameters(test).rpartition("::")
     file = path.partition("::")[0]
     word = re.compile(rf"(?<!\w){re.escape(name.partition(' (')[0])}(?!\w)")
@@ -312,7 +316,7 @@ def _brings_test(rows: Rows, commit: str, test: str) -> bool:
         for diff in (rows.conclusion.diffs if rows.conclusion else ())
         if diff.commit == commit
         for hunk in diff.hunks
-        if hunk.path.endswith(file)
+        if not file or f"/{hunk.path}".endswith(f"/{file}")
         for line in hunk.lines
         if word.search(line)
     ]
