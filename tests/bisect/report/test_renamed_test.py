@@ -25,9 +25,7 @@ def caveats(folder: Path, *, failing: str, path: str, lines: tuple[str, ...]) ->
     earlier = stored.probe(
         stage, sha("c4"), Verdict.MISMATCH, symptoms=failure("test_a.py::test_sum").to_json()
     )
-    stored.probe(
-        stage, sha("c5"), Verdict.MISMATCH, phase=Phase.CONFIRM, symptoms=failure(failing).to_json()
-    )
+    stored.probe(stage, sha("c5"), Verdict.MISMATCH, phase=Phase.CONFIRM, symptoms=failure(failing).to_json())
     diff = CommitDiff(
         commit=sha("c5"),
         parent=sha("c4"),
@@ -65,7 +63,7 @@ def test_a_name_that_the_culprit_adds_to_the_file_of_the_test_is_noted(
 ) -> None:
     """A name without a file may be in any file."""
     found = caveats(tmp_path, failing=failing, path=path, lines=("+def test_total():",))
-    assert any(note.startswith(f"it brings the name of the failing test ({failing})") for note in found) is is_noted
+    assert any(note.startswith(f"it adds the failing test's name ({failing})") for note in found) is is_noted
 
 
 def test_a_name_that_stood_in_the_file_before_is_not_noted(tmp_path: Path) -> None:
