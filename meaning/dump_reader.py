@@ -35,10 +35,10 @@ from .ir import (
     IrProgram,
     ItemList,
     Jump,
-    LanguageConstant,
     MeaningError,
     MemoryReference,
     MemorySpace,
+    NamedConstant,
     Operator,
     OtherType,
     Parameter,
@@ -155,7 +155,8 @@ def _read_function(text: str, file: str, first_line: int) -> Function:
     reader = _FunctionReader(file, first_line)
     try:
         indent = len(text) - len(text.lstrip(" \t"))
-        # Python cannot parse indented text alone, so it stands below a condition, or else below an empty line.
+        # Python cannot parse indented text alone, so `if 1:` precedes it. Other text gets an empty line, so line
+        # numbers agree.
         module = ast.parse(f"if 1:\n{text}" if indent else f"\n{text}")
         body = module.body[0]
         node = body.body[0] if isinstance(body, ast.If) else body
@@ -190,24 +191,27 @@ class _FunctionReader:
         self._first_line = first_line
 
     def read(self, node: ast.FunctionDef, place: DumpLine) -> Function:
-        keywords: dict[str, Expression] = {}
+        args = node.args
+        if args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg or args.defaults:
+            raise _NotUnderstoodError(node, "expected positional parameters without defaults, found others")
+        attributes: dict[str, Expression] = {}
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call):
-                keywords |= self._attributes(decorator.keywords)
+                attributes |= self._attributes(decorator.keywords)
         body: list[ast.stmt] = []
         for each in node.body:
             entries = _function_attributes(each)
             if entries is None:
                 body.append(each)
             else:
-                keywords |= self._entries(entries)
-        role = keywords.get("type")
+                attributes |= self._entries(entries)
+        role = attributes.get("type")
         return Function(
             name=node.name,
-            role=role.last if isinstance(role, LanguageConstant) else "",
-            parameters=tuple(self._parameter(each) for each in node.args.args if each.arg != "self"),
+            role=role.last if isinstance(role, NamedConstant) else "",
+            parameters=tuple(self._parameter(each) for each in args.args if each.arg != "self"),
             body=self._block(body),
-            attributes=keywords,
+            attributes=attributes,
             text=ast.unparse(node),
             place=place,
         )
@@ -254,6 +258,8 @@ class _FunctionReader:
 
     def _compound(self, node: ast.stmt, place: DumpLine) -> Statement:
         match node:
+            case ast.For(orelse=[_, *_]) | ast.While(orelse=[_, *_]):
+                raise _NotUnderstoodError(node, "expected a loop without `else`, found one")
             case ast.For():
                 return self._loop(node, place)
             case ast.While(test=test, body=body):
@@ -314,20 +320,17 @@ class _FunctionReader:
                     first, "expected the loop's condition `cond(...)`, with one argument"
                 )
             elements = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
-            condition = self._expression(first.value.args[0])
+            carried = _variable_names(elements)
+            _check_initial_values(node, carried, initial)
             return While(
-                condition=condition,
-                carried=_variable_names(elements),
+                condition=self._expression(first.value.args[0]),
+                carried=carried,
                 initial=initial,
                 body=self._block(body),
                 place=place,
             )
         variable, carried = _loop_targets(node.target)
-        if len(carried) != len(initial):
-            raise _NotUnderstoodError(
-                node,
-                f"expected as many initial values as carried ones, found {len(initial)} and {len(carried)}",
-            )
+        _check_initial_values(node, carried, initial)
         start, stop, step = _loop_bounds(node, self._expressions(call.args))
         return For(
             variable=variable,
@@ -367,16 +370,20 @@ class _FunctionReader:
         for keyword in keywords:
             if keyword.arg == "attrs" and isinstance(keyword.value, ast.Dict):
                 attributes |= self._entries(keyword.value, depth)
-            elif keyword.arg is not None:
+            elif keyword.arg is None:
+                raise _NotUnderstoodError(keyword, "expected named attributes, found `**`")
+            else:
                 attributes[keyword.arg] = self._expression(keyword.value, depth)
         return attributes
 
     def _entries(self, node: ast.Dict, depth: int = 0) -> dict[str, Expression]:
-        return {
-            key.value: self._expression(value, depth)
-            for key, value in zip(node.keys, node.values, strict=True)
-            if isinstance(key, ast.Constant) and isinstance(key.value, str)
-        }
+        entries: dict[str, Expression] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                found = "`**`" if key is None else ast.unparse(key)[:40]
+                raise _NotUnderstoodError(value, f"expected an attribute's name, found {found}")
+            entries[key.value] = self._expression(value, depth)
+        return entries
 
     def _expression(self, node: ast.expr, depth: int = 0) -> Expression:
         depth += 1
@@ -388,7 +395,7 @@ class _FunctionReader:
             case ast.Name(id=name):
                 return Variable(name)
             case ast.Attribute():
-                return LanguageConstant(_dotted_name(node))
+                return NamedConstant(_dotted_name(node))
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 return ItemList(self._expressions(elements, depth))
             case ast.Subscript(value=value, slice=index):
@@ -443,7 +450,7 @@ class _FunctionReader:
             return Operator(name, operands)
         attributes = self._attributes(node.keywords, depth)
         if name.startswith("block."):
-            # Older dumps named the operations on tiles `block.`.
+            # Older dumps spell the prefix of tile operations `block.` instead of `tile.`.
             name = "tile." + name.removeprefix("block.")
         # `tile.and_` is the operation `and`. The underscore is there because `and` is a keyword of Python.
         return Call(name.rstrip("_"), operands, attributes)
@@ -481,17 +488,22 @@ class _FunctionReader:
         layout = ""
         for part in parts[2:]:
             if isinstance(part, ast.Call) and _dotted_name(part.func) == "MemRef":
-                reference, old_space = self._reference(part)
-                space = old_space or space
+                reference, memref_space = self._reference(part)
+                space = memref_space or space
             elif isinstance(part, ast.Call):
+                if part.args:
+                    found = ast.unparse(part)[:60]
+                    raise _NotUnderstoodError(part, f"expected named attributes, found {found}")
                 view |= self._attributes(part.keywords)
             elif isinstance(part, ast.Attribute):
                 word = _dotted_name(part).rpartition(".")[2]
                 space = _MEMORY_SPACES.get(word, space)
                 layout = layout if word in _MEMORY_SPACES else word
+            else:
+                raise _NotUnderstoodError(part, f"expected a part of a type, found {ast.unparse(part)[:60]}")
         valid, stride = view.get("valid_shape"), view.get("stride")
-        stated = view.get("layout", view.get("blayout"))
-        layout = stated.last if isinstance(stated, LanguageConstant) else layout
+        explicit_layout = view.get("layout", view.get("blayout"))
+        layout = explicit_layout.last if isinstance(explicit_layout, NamedConstant) else layout
         valid_shape = valid.elements if isinstance(valid, ItemList) and valid.elements else None
         strides = stride.elements if isinstance(stride, ItemList) else ()
         if head != "Tile":
@@ -512,7 +524,7 @@ class _FunctionReader:
             layout=layout,
             reference=reference,
             space=space,
-            inner_layout=inner.last if isinstance(inner, LanguageConstant) else "",
+            inner_layout=inner.last if isinstance(inner, NamedConstant) else "",
             start_offset=view.get("start_offset"),
         )
 
@@ -525,7 +537,7 @@ class _FunctionReader:
         base, offset, size = arguments[:3]
         if not isinstance(size, Constant) or not isinstance(size.value, int) or size.value < 0:
             raise _NotUnderstoodError(node, f"expected the size of a MemRef, found {ast.unparse(node)[:60]}")
-        if isinstance(base, LanguageConstant):
+        if isinstance(base, NamedConstant):
             return MemoryReference(None, offset, size.value), _MEMORY_SPACES.get(base.last)
         name = base.name if isinstance(base, Variable) else base.value if isinstance(base, Constant) else None
         if not isinstance(name, str):
@@ -567,6 +579,13 @@ def _variable_names(nodes: list[ast.expr]) -> tuple[str, ...]:
             raise _NotUnderstoodError(node, f"expected the name of a variable, found {type(node).__name__}")
         names.append(node.id)
     return tuple(names)
+
+
+def _check_initial_values(node: ast.For, carried: tuple[str, ...], initial: tuple[Expression, ...]) -> None:
+    if len(carried) != len(initial):
+        raise _NotUnderstoodError(
+            node, f"expected as many initial values as carried ones, found {len(initial)} and {len(carried)}"
+        )
 
 
 def _loop_bounds(

@@ -36,8 +36,8 @@ from .ir import (
     IrProgram,
     ItemList,
     Jump,
-    LanguageConstant,
     MeaningError,
+    NamedConstant,
     Operator,
     Return,
     Scope,
@@ -637,7 +637,7 @@ class Execution:
                 return value
             case Variable(name=name):
                 return self._variable(name, frame)
-            case LanguageConstant():
+            case NamedConstant():
                 return expression
             case ItemList(elements=elements):
                 return tuple(self.plain(each, frame) for each in elements)

@@ -147,7 +147,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class LanguageConstant:
+class NamedConstant:
     """A constant that the language names, such as `Mem.Vec`, `FP32` or `SplitMode.UP_DOWN`."""
 
     path: str
@@ -199,7 +199,7 @@ class Call:
     is_function: bool = False
 
 
-Expression = Variable | Constant | LanguageConstant | Operator | Cast | ItemList | Subscript | Call
+Expression = Variable | Constant | NamedConstant | Operator | Cast | ItemList | Subscript | Call
 
 
 # Types
@@ -442,7 +442,11 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """A function of a dump. If it was not understood, its body is empty, and `problem` says why and where."""
+    """A function of a dump. If it was not understood, its body is empty, and `problem` says why and where.
+
+    `text` is its source, from which `IrProgram.content_hash` is made. If it was understood, it has no comments and
+    Python's own spacing. Otherwise it is the text of the dump.
+    """
 
     name: str
     role: str

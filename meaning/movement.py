@@ -20,7 +20,7 @@ from .arithmetic import (
     round_to,
     tensor_numbers,
 )
-from .ir import ElementType, Kind, LanguageConstant
+from .ir import ElementType, Kind, NamedConstant
 from .values import (
     Array,
     Invocation,
@@ -209,7 +209,7 @@ def assemble(call: Invocation) -> Array:
 def accumulates(call: Invocation) -> bool:
     """Return whether the operation adds to what is there."""
     value = call.attributes.get("atomic")
-    return value.last == "Add" if isinstance(value, LanguageConstant) else bool(value)
+    return value.last == "Add" if isinstance(value, NamedConstant) else bool(value)
 
 
 def _write(
@@ -409,7 +409,7 @@ _MASKS = {
 def _masked_columns(call: Invocation) -> slice:
     """Return the columns that a mask names: all, each second, or each fourth."""
     pattern = call.attributes.get("mask_pattern", len(_MASKS))
-    name = pattern.last if isinstance(pattern, LanguageConstant) else ""
+    name = pattern.last if isinstance(pattern, NamedConstant) else ""
     if isinstance(pattern, int) and 1 <= pattern <= len(_MASKS):
         name = list(_MASKS)[pattern - 1]
     if name not in _MASKS:

@@ -23,7 +23,7 @@ from enum import Enum
 import torch
 
 from .arithmetic import ArithmeticMode, Numbers, fill, poison, round_to
-from .ir import Constant, DumpLine, ElementType, Function, LanguageConstant, MemorySpace
+from .ir import Constant, DumpLine, ElementType, Function, MemorySpace, NamedConstant
 
 
 class OperationError(Exception):
@@ -65,7 +65,7 @@ class Pending:
     is_done: bool = False
 
 
-Value = Array | Pending | int | float | bool | str | None | LanguageConstant | tuple["Value", ...]
+Value = Array | Pending | int | float | bool | str | None | NamedConstant | tuple["Value", ...]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Invocation:
     def word(self, name: str, default: str = "") -> str:
         """A keyword that is a word, or the last name of a symbol."""
         value = self.attributes.get(name)
-        if isinstance(value, LanguageConstant):
+        if isinstance(value, NamedConstant):
             return value.last
         return value if isinstance(value, str) else default
 
@@ -148,7 +148,7 @@ class Invocation:
             return self.result.dtype
         for name in ("target_type", "dtype", "out_dtype", "output_dtype"):
             value = self.attributes.get(name)
-            if isinstance(value, LanguageConstant) and value.last in ElementType.__members__:
+            if isinstance(value, NamedConstant) and value.last in ElementType.__members__:
                 return ElementType[value.last]
         return default
 
@@ -388,7 +388,7 @@ def lane_count(function: Function) -> int:
         )
         return 2 if shares and asks_lane else 1
     split = function.attributes.get("split")
-    if isinstance(split, LanguageConstant) and split.last != "NONE":
+    if isinstance(split, NamedConstant) and split.last != "NONE":
         return 2
     both = function.attributes.get("dual_aiv_dispatch")
     return 2 if asks_lane and isinstance(both, Constant) and both.value else 1
@@ -397,7 +397,7 @@ def lane_count(function: Function) -> int:
 def split_mode(call: Invocation) -> int:
     """Return the mode in which lanes share a tile: 0 for none, 1 for rows, 2 for columns."""
     value = call.attributes.get("split", call.attributes.get("mode", 0))
-    if isinstance(value, LanguageConstant):
+    if isinstance(value, NamedConstant):
         return _SPLITS.get(value.last, 0)
     return int(value) if isinstance(value, (bool, int)) else 0
 

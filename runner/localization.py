@@ -54,7 +54,7 @@ class FailingOutput(DocumentPart):
     rows: tuple[RowRun, ...] = ()
     """The first runs of rows that contain an element over the tolerance."""
     worst: float | None = None
-    """The largest error as a multiple of the allowed error; null for NaN, Inf, or a missing output."""
+    """The largest error as a multiple of the tolerance; null for NaN, Inf, a zero tolerance, or a missing output."""
 
 
 class UnwrittenRows(DocumentPart):

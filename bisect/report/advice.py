@@ -51,7 +51,7 @@ _ERROR_FLOOR = 1e-4
 
 
 def _near_tolerance_caveat(rows: Rows, sides: Reproduction) -> str | None:
-    """Return a caveat where the culprit's worst error is less than twice that of its passing parent.
+    """Return a caveat if some failing run's worst error is less than twice the largest among the passing parent's runs.
 
     Such a culprit only tips the case over its tolerance. An earlier commit may have brought the error, or rounding
     decides by chance. None where the errors differ more, or were not measured.
@@ -95,11 +95,11 @@ _Failure = tuple[Verdict, str | None]
 
 
 def other_failures(rows: Rows) -> tuple[OtherFailure, ...]:
-    """Return the failures of each range that are not the searched one.
+    """Return every failure in each range other than the failure that the bisection searched for.
 
-    Where the search distinguished failures, these are the ones that it did not count. Otherwise the searched failures
-    are those at its culprit, or at the failing end where there is no culprit. A failure that occurs at one commit
-    together with a searched one is searched too, because runs of one commit may differ.
+    If the search distinguished failures, return those that it did not count. Otherwise, the searched failures are those
+    of the culprit, or of the failing end if there is no culprit. A failure at the same commit as a searched one counts
+    as searched, because runs of one commit may differ.
     """
     return tuple(failure for searched in rows.ranges for failure in _other_failures_in_range(rows, searched))
 
@@ -114,9 +114,10 @@ def _other_failures_in_range(rows: Rows, searched: SearchedRange) -> Iterator[Ot
     if not sought:
         return
     commits_of: dict[_Failure, list[str]] = {}
-    for sha in searched.members:
+    # The old end may represent the first commits of the range, but it is none of them.
+    for sha in (sha for sha in searched.members if sha in searched):
         shown = by_commit.get(sha, frozenset())
-        # If the search counted every failure, two that one commit shows are one failure.
+        # If the search did not distinguish failures, a commit that shows a searched failure shows no other.
         if counted or not shown & sought:
             for failure in sorted(shown - sought, key=str):
                 commits_of.setdefault(failure, []).append(sha)
@@ -125,7 +126,7 @@ def _other_failures_in_range(rows: Rows, searched: SearchedRange) -> Iterator[Ot
 
 
 def _counted_failures(rows: Rows, searched: SearchedRange) -> frozenset[_Failure]:
-    """Return the failures that the search counted; empty where it counted every failure."""
+    """Return the failures that the search counted as bad. Empty if the search did not distinguish failures."""
     if rows.conclusion is None or not rows.conclusion.fail_otherwise:
         return frozenset()
     runs = (run for runs in searched.runs.values() for run in runs)
@@ -133,7 +134,7 @@ def _counted_failures(rows: Rows, searched: SearchedRange) -> frozenset[_Failure
 
 
 def _failing_commit(rows: Rows, searched: SearchedRange) -> str:
-    """Return a commit of the range that shows the searched failure."""
+    """Return a commit that shows the searched failure: the culprit, or the failing end of the range."""
     stage, conclusion = searched.stage, rows.conclusion
     if stage.seeks is Seeks.FIX:
         return stage.old
@@ -182,7 +183,7 @@ def _possible_onsets(searched: SearchedRange, first: str) -> set[str]:
     already have it.
     """
     before = searched.ancestors(first)
-    passing = [sha for sha in searched.members if sha in before and _always_passes(searched, sha)]
+    passing = [sha for sha in before if _always_passes(searched, searched.representative_of(sha))]
     untested = before - searched.ancestors(*passing)
     return {searched.representative_of(sha) for sha in untested} & searched.members.keys()
 
@@ -192,7 +193,7 @@ def _always_passes(searched: SearchedRange, sha: str) -> bool:
 
 
 def add_cooccurring(failures: frozenset[_T], at_commits: Collection[frozenset[_T]]) -> frozenset[_T]:
-    """Return some failures with all that occur together with them at one commit, directly or through others.
+    """Return `failures` and every failure that shares a commit with one of them, directly or through a chain.
 
     Runs of one commit can show one failure in several ways, so failures that occur together count as one.
 
@@ -212,7 +213,8 @@ def _other_failure_caveat(rows: Rows, sides: Reproduction) -> str | None:
     Between the two, one failure may have been fixed and another one introduced. None where the signatures are not
     known.
     """
-    # A search that compares failures counted only those that surely are the end's, whatever their messages.
+    # A search that compares failures counted only runs that match the failing end's failure, even if their messages
+    # differ.
     bad = sides.bad
     if bad is None or _compares_failures(rows):
         return None
@@ -225,13 +227,13 @@ def _other_failure_caveat(rows: Rows, sides: Reproduction) -> str | None:
     if not at_end or not found or at_end & found:
         return None
     remedy = (
-        "say with --bad-when what the end alone shows"
+        "give --bad-when a pattern that only the failing end's output matches"
         if rows.request.is_command
         else f"ask with --bad-when 'signature:{min(at_end)}'"
     )
     return (
-        f"{bad.commit[:12]} fails otherwise ({min(found)}) than the end {end[:12]} ({min(at_end)}): "
-        f"if that failure was fixed in between, another commit brought the one of the end; to find it, {remedy}"
+        f"{bad.commit[:12]} fails with {min(found)}, but the failing end {end[:12]} fails with {min(at_end)}: "
+        f"these may be two failures; to find the commit that introduced {min(at_end)}, {remedy}"
     )
 
 
@@ -248,15 +250,15 @@ def _silent_failure_caveat(rows: Rows, sides: Reproduction) -> str | None:
     if not shown or any(_names_cause(each, usual) for each in shown):
         return None
     return (
-        "its failure prints nothing that tells it from another one: each run with its exit code counts as bad; to be "
-        "sure, let the command print its errors, or name what is bad, as in --bad-when 'log:/error (\\S+)/ > 0.02'"
+        "its output does not distinguish this failure from others: every run with the same exit code counts as bad; to "
+        "be sure, let the command print its errors, or name what is bad, as in --bad-when 'log:/error (\\S+)/ > 0.02'"
     )
 
 
 def _untested_pass_caveat(rows: Rows, sides: Reproduction) -> str | None:
     """Return a caveat where a test runner printed on the passing side that no test ran.
 
-    None where the failing side did not get as far as its tests, because a build passes without any.
+    None if the failing side failed before its tests. Then the passing side needs no test, because its build succeeded.
     """
     if sides.good is None or sides.bad is None or not rows.request.is_command:
         return None
@@ -272,9 +274,9 @@ def _untested_pass_caveat(rows: Rows, sides: Reproduction) -> str | None:
 
 
 def _new_test_caveat(rows: Rows, sides: Reproduction) -> str | None:
-    """Return a caveat where a culprit brings the name of the failing test, and its parents fail in other tests.
+    """Return a caveat if a culprit adds the failing test's name and its parents fail in other tests.
 
-    The failure may be older, by another name of the test.
+    The test may have failed earlier under another name.
     """
     if sides.bad is None or rows.request.seeks is Seeks.FIX or not _compares_failures(rows):
         return None
@@ -282,12 +284,11 @@ def _new_test_caveat(rows: Rows, sides: Reproduction) -> str | None:
     for named in rows.conclusion.culprits if rows.conclusion else ():
         searched = rows.last_range_of(named.repository)
         earlier = sorted(_failing_tests(rows.uncounted_runs(searched, searched.parents(named.commit))))
-        new = next((test for test in sorted(tests) if _brings_test(rows, named.commit, test)), None)
+        new = next((test for test in sorted(tests) if _adds_test_name(rows, named.commit, test)), None)
         if earlier and new is not None:
             return (
-                f"it brings the name of the failing test ({new}), and {earlier[0]} fails before it: the failure may "
-                "be older, by another name of the test; to see it, lay the file of the test over each commit with "
-                "--overlay"
+                f"it adds the failing test's name ({new}), and {earlier[0]} fails before it: the test may have failed "
+                "earlier under another name; to check, run its file at each commit with --overlay"
             )
     return None
 
@@ -302,8 +303,11 @@ def _symptoms(probes: Iterable[ProbeRow]) -> list[Symptoms]:
     return [Symptoms.from_json(probe.symptoms) for probe in probes if probe.symptoms is not None]
 
 
-def _brings_test(rows: Rows, commit: str, test: str) -> bool:
-    """Return whether a culprit adds the name of a test to its file, and does not only change a line that has it."""
+def _adds_test_name(rows: Rows, commit: str, test: str) -> bool:
+    """Return whether the name of a test occurs only in added lines of the culprit's diff.
+
+    Only the test's own file counts. Names of unittest, go and ctest hold no file, so they may be in any.
+    """
     path, _, name = strip_parameters(test).rpartition("::")
     file = path.partition("::")[0]
     word = re.compile(rf"(?<!\w){re.escape(name.partition(' (')[0])}(?!\w)")
@@ -312,7 +316,7 @@ def _brings_test(rows: Rows, commit: str, test: str) -> bool:
         for diff in (rows.conclusion.diffs if rows.conclusion else ())
         if diff.commit == commit
         for hunk in diff.hunks
-        if hunk.path.endswith(file)
+        if not file or f"/{hunk.path}".endswith(f"/{file}")
         for line in hunk.lines
         if word.search(line)
     ]
@@ -320,9 +324,9 @@ def _brings_test(rows: Rows, commit: str, test: str) -> bool:
 
 
 def _unchanged_parent_caveat(rows: Rows, sides: Reproduction) -> str | None:
-    """Return a caveat where a command was not run at the culprit's parent, because that commit changes no file.
+    """Return a caveat if a command was not run at the culprit's parent, because the parent changes no file that counts.
 
-    A command may ask git at which commit it is.
+    The result can still differ if the command asks git for the current commit.
     """
     culprits = rows.conclusion.culprits if rows.conclusion and rows.request.is_command else ()
     for named in culprits:
@@ -348,9 +352,9 @@ _CAVEATS: Sequence[Callable[[Rows, Reproduction], str | None]] = (
 
 
 def find_caveats(rows: Rows, sides: Reproduction) -> tuple[str, ...]:
-    """Return one clause for each fact that speaks against the culprit. `sides` are the culprit's and its parent's.
+    """Return one clause for each fact that speaks against the culprit. Empty if no culprit is named.
 
-    Empty where no culprit is named.
+    `sides` holds the culprit and its parent.
     """
     if rows.conclusion is None or not rows.conclusion.culprits:
         return ()

@@ -50,11 +50,11 @@ def find_submits(orchestration: Orchestration, task: KernelTask) -> tuple[Submit
     If each submit of the source runs once, in order, return only the submit with the ordinal of the task.
     """
     kernels = tuple(number for number in task.task.kernels or () if number >= 0)
-    call = kernels, tuple(USAGES[argument.type] for argument in task.task.arguments)
+    signature = kernels, tuple(USAGES[argument.type] for argument in task.task.arguments)
     straight_line = orchestration.straight_line_submits
-    if task.ordinal < len(straight_line) and straight_line[task.ordinal].call == call:
+    if task.ordinal < len(straight_line) and straight_line[task.ordinal].signature == signature:
         return (straight_line[task.ordinal],)
-    return orchestration.submits_by_call.get(call, ())
+    return orchestration.submits_by_signature.get(signature, ())
 
 
 def submit_lines(orchestration: Orchestration, submits: Sequence[Submit]) -> tuple[int, ...]:
@@ -424,7 +424,7 @@ def _marker(submit: Submit, source: bytes) -> str:
         source[submit.statement.start : submit.statement.end].partition(b"submit")[0]
     )
     is_statement = before.endswith((b"{", b"}", b";")) or _is_unbraced_body(submit, source)
-    if conditional or not is_statement or _NAME.fullmatch(submit.parameters) is None:
+    if conditional or not is_statement or _NAME.fullmatch(submit.arguments_variable) is None:
         raise UnmarkableError(
             f"orchestration line {line}: expected a submit as a statement of its own, with its arguments in a named "
             "variable; rewrite it so to dump single tasks"
@@ -434,10 +434,8 @@ def _marker(submit: Submit, source: bytes) -> str:
         argument.is_added_once and _NAME.fullmatch(argument.text) for argument in written
     )
     names = ", ".join(argument.text for argument in written) if plain else ""
-    parameters = submit.parameters
-    return (
-        f"if ({_RESULTS}()) {parameters}.dump({names}); if ({_WHOLE}()) {parameters}.dump(); ++{_COUNTER}; "
-    )
+    variable = submit.arguments_variable
+    return f"if ({_RESULTS}()) {variable}.dump({names}); if ({_WHOLE}()) {variable}.dump(); ++{_COUNTER}; "
 
 
 def _is_unbraced_body(submit: Submit, source: bytes) -> bool:

@@ -181,7 +181,7 @@ def _upstream_of_failure(failure: WrongOutputs, failing: RecordedBuild) -> set[i
 
 def _describe_failure(failure: WrongOutputs) -> str:
     outputs = ", ".join(
-        f"{output.name} ({output.elements} of {plural(output.wrong.size, 'element')})"
+        f"{output.name} ({output.wrong_count} of {plural(output.wrong.size, 'element')})"
         for output in failure.outputs.values()
     )
     return f"the case fails in {outputs}"

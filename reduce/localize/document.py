@@ -756,14 +756,14 @@ def case_failure(explanation: FailureExplanation) -> CaseFailure:
     return CaseFailure(
         rtol=tolerance.rtol,
         atol=tolerance.atol,
-        told=explanation.judge.told,
-        by_good_build=explanation.judge.by_good_build,
+        told=explanation.judge.is_case_tolerance,
+        by_good_build=explanation.judge.expects_good_outputs,
         outputs=tuple(
             FailingOutput(
                 name=output.name,
                 shape=output.shape,
                 elements=output.wrong.size,
-                wrong=output.elements,
+                wrong=output.wrong_count,
                 rows=_row_runs(output.rows),
                 worst=output.worst if math.isfinite(output.worst) else None,
             )

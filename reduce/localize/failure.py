@@ -1,13 +1,13 @@
 """Finds which elements of a run's outputs are wrong, and which tasks write them.
 
-`OutputJudge` compares the outputs of a run with the expected ones. `last_writers` finds the tasks that write wrong
-elements, and `find_unwritten` the wrong elements that no task writes.
+`OutputJudge` compares the outputs of a run with the expected ones. `last_writers` finds the tasks that last write given
+elements. `find_unwritten` finds the wrong elements that no task writes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from ...runner.build_output.task_graph import Region
 from ...runner.compare.judges import HARNESS_TOLERANCE
 from ...runner.compare.statistics import Tolerance
 from ...runner.tensor import TensorView, run_values, spans
-from ..graph.submits import entry_tensor, find_submits
+from ..graph.submits import entry_tensor, find_submits, tensor_names
 from ..graph.tasks import KernelTask
 from ..replay.replay import RecordedBuild
 
@@ -35,15 +35,15 @@ _TOLERANCE_FACTOR = 2.0
 class OutputJudge:
     """Finds which outputs of a run miss the `expected` ones by more than `tolerance`.
 
-    `told` says that the tolerance is the case's own. Otherwise it is the harness's default, widened until the good
-    build passes. `by_good_build` says that the expected outputs are the good build's, because these miss the golden
-    ones.
+    `is_case_tolerance` says whether the case states the tolerance. Otherwise it is the harness's default, widened until
+    the good build passes. `expects_good_outputs` says whether `expected` holds the good build's outputs, used when they
+    differ too much from the golden ones.
     """
 
     expected: TensorFolder
     tolerance: Tolerance
-    told: bool
-    by_good_build: bool = False
+    is_case_tolerance: bool
+    expects_good_outputs: bool = False
 
     @classmethod
     def create(
@@ -54,26 +54,34 @@ class OutputJudge:
         *,
         default: Tolerance | None = None,
     ) -> OutputJudge:
-        """Return a judge by the golden outputs, or by the good build's outputs if these miss the golden ones.
+        """Return a judge that compares with the golden outputs.
+
+        If the good build fails it, widen the default tolerance, or compare with the good build's outputs. These must
+        all be readable. Otherwise, an output that the good build lacks would never be judged.
 
         `tolerance` is the case's own. `default` is the harness's. Both are None if they are not known.
 
         Raises:
             BuildOutputError: a golden output cannot be read.
         """
-        told = tolerance is not None
-        judge = cls(expected=golden, tolerance=tolerance or default or HARNESS_TOLERANCE, told=told)
+        is_case_tolerance = tolerance is not None
+        judge = cls(
+            expected=golden,
+            tolerance=tolerance or default or HARNESS_TOLERANCE,
+            is_case_tolerance=is_case_tolerance,
+        )
         wrong = None if good is None else judge.failure(good)
         if good is None or not wrong:
             return judge
         worst = max(output.worst for output in wrong.outputs.values())
-        if told or not math.isfinite(worst):
-            return cls(expected=good, tolerance=judge.tolerance, told=told, by_good_build=True)
+        if is_case_tolerance or not math.isfinite(worst):
+            has_all = all(_read_tensor(good, name) is not None for name in golden.names)
+            return replace(judge, expected=good, expects_good_outputs=True) if has_all else judge
         wider = Tolerance(
             rtol=judge.tolerance.rtol * worst * _TOLERANCE_FACTOR,
             atol=judge.tolerance.atol * worst * _TOLERANCE_FACTOR,
         )
-        return cls(expected=golden, tolerance=wider, told=False)
+        return replace(judge, tolerance=wider)
 
     def failure(self, outputs: TensorFolder) -> WrongOutputs:
         """Return the wrong outputs of a run.
@@ -87,15 +95,20 @@ class OutputJudge:
     def _judge_output(self, outputs: TensorFolder, name: str) -> WrongOutput | None:
         """Return what is wrong in one output, or None. A missing output is completely wrong."""
         expected = self.expected.tensor(name)
-        try:
-            actual = outputs.tensor(name) if name in outputs.names else None
-        except BuildOutputError:
-            actual = None
+        actual = _read_tensor(outputs, name)
         if actual is None or actual.shape != expected.shape:
-            everything = np.ones(max(expected.numel, 1), np.bool_)
+            everything = np.ones(expected.numel, np.bool_)
             return WrongOutput(name=name, shape=expected.shape, wrong=everything, worst=math.inf)
         wrong, worst = _elements_over(actual, expected, self.tolerance)
         return WrongOutput(name=name, shape=expected.shape, wrong=wrong, worst=worst) if wrong.any() else None
+
+
+def _read_tensor(folder: TensorFolder, name: str) -> TensorView | None:
+    """Return a tensor of a folder. None if it is missing or cannot be read."""
+    try:
+        return folder.tensor(name)
+    except BuildOutputError:
+        return None
 
 
 def _elements_over(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> tuple[Mask, float]:
@@ -130,9 +143,9 @@ class WrongOutputs:
         return bool(self.outputs)
 
     @property
-    def elements(self) -> int:
+    def wrong_count(self) -> int:
         """Return how many elements are wrong in all outputs."""
-        return sum(output.elements for output in self.outputs.values())
+        return sum(output.wrong_count for output in self.outputs.values())
 
     def share_in(self, other: WrongOutputs) -> float:
         """Return the share of the wrong elements, 0 to 1, that are wrong in another failure too."""
@@ -141,7 +154,7 @@ class WrongOutputs:
             for name, output in self.outputs.items()
             if name in other.outputs and other.outputs[name].wrong.size == output.wrong.size
         )
-        return shared / self.elements if self.elements else 0.0
+        return shared / self.wrong_count if self.wrong_count else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +162,7 @@ class WrongOutput:
     """An output that misses the tolerance.
 
     `wrong` marks the wrong elements, flat. `worst` is the largest error as a multiple of the tolerance at its element.
-    It is infinite for NaN and infinity, and for a tensor that is missing or has another shape.
+    It is infinite for NaN, infinity, a zero tolerance, and a tensor that is missing or has another shape.
     """
 
     name: str
@@ -158,7 +171,7 @@ class WrongOutput:
     worst: float
 
     @property
-    def elements(self) -> int:
+    def wrong_count(self) -> int:
         """Return how many elements are wrong."""
         return int(np.count_nonzero(self.wrong))
 
@@ -169,23 +182,26 @@ class WrongOutput:
 
     @property
     def rows(self) -> tuple[range, ...]:
-        """Return the runs of rows with a wrong element. Rows count through all dimensions but the last."""
-        return stretches(np.any(self.wrong.reshape(-1, self.row_length), axis=1))
+        """Return the ranges of consecutive rows that have a wrong element.
+
+        Row numbers flatten all dimensions but the last.
+        """
+        return marked_ranges(np.any(self.wrong.reshape(-1, self.row_length), axis=1))
 
 
-def stretches(marked: Mask) -> tuple[range, ...]:
-    """Return the runs of marked places."""
-    places = np.flatnonzero(marked)
-    breaks = np.flatnonzero(np.diff(places) > 1) + 1
-    return tuple(range(int(run[0]), int(run[-1]) + 1) for run in np.split(places, breaks) if run.size)
+def marked_ranges(marked: Mask) -> tuple[range, ...]:
+    """Return the ranges of consecutive marked positions."""
+    positions = np.flatnonzero(marked)
+    breaks = np.flatnonzero(np.diff(positions) > 1) + 1
+    return tuple(range(int(run[0]), int(run[-1]) + 1) for run in np.split(positions, breaks) if run.size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnwrittenElements:
     """Rows of an output with wrong elements that no task of the failing build writes.
 
-    `columns` are the columns that no task writes in one of these rows. They are empty if that is every column.
-    `written_by` are the tasks of the good build that write the elements.
+    `columns` are those that no task writes in at least one of these rows. They are empty if this holds for every
+    column. `written_by` are the tasks of the good build that write the elements.
     """
 
     output: str
@@ -197,34 +213,41 @@ class UnwrittenElements:
 def find_unwritten(
     failure: WrongOutputs, failing: RecordedBuild, good: RecordedBuild | None
 ) -> tuple[UnwrittenElements, ...]:
-    """Return the wrong elements that no task of the failing build writes."""
+    """Return the wrong elements that no task of the failing build writes.
+
+    Omit each output that a task may write in a way that is not known.
+    """
     everything = {name: np.ones_like(output.wrong) for name, output in failure.outputs.items()}
     writers_by_output = last_writers(failing, everything)
     if good is not None:
-        # Such an output may be a buffer of the good build's tasks alone.
-        of_good_build = {*_buffer_names(good).values()} & (everything.keys() - writers_by_output.keys())
+        # Only tasks of the good build write such an output.
+        unused = everything.keys() - _possible_outputs(failing, everything.keys())
+        of_good_build = unused & {*_buffer_names(good).values()}
         writers_by_output |= {name: OutputWriters((), everything[name]) for name in sorted(of_good_build)}
     found: list[UnwrittenElements] = []
     for name, writers in writers_by_output.items():
         output = failure.outputs[name]
-        missing = output.wrong & writers.unwritten
-        if missing.any():
+        wrong_unwritten = output.wrong & writers.unwritten
+        if wrong_unwritten.any():
             found.append(
                 UnwrittenElements(
                     output=name,
-                    rows=replace(output, wrong=missing).rows,
-                    columns=_unwritten_columns(writers.unwritten, missing, output.row_length),
-                    written_by=() if good is None else _writing_tasks(good, name, missing),
+                    rows=replace(output, wrong=wrong_unwritten).rows,
+                    columns=_unwritten_columns(writers.unwritten, wrong_unwritten, output.row_length),
+                    written_by=() if good is None else _writing_tasks(good, name, wrong_unwritten),
                 )
             )
     return tuple(found)
 
 
-def _unwritten_columns(unwritten: Mask, missing: Mask, row_length: int) -> tuple[range, ...]:
-    """Return `UnwrittenElements.columns`. `missing` marks the wrong ones of the unwritten elements."""
-    rows = np.any(missing.reshape(-1, row_length), axis=1)
+def _unwritten_columns(unwritten: Mask, wrong_unwritten: Mask, row_length: int) -> tuple[range, ...]:
+    """Return `UnwrittenElements.columns`.
+
+    `wrong_unwritten` marks the elements that are wrong and that no task writes.
+    """
+    rows = np.any(wrong_unwritten.reshape(-1, row_length), axis=1)
     columns = np.any(unwritten.reshape(-1, row_length)[rows], axis=0)
-    return () if columns.all() else stretches(columns)
+    return () if columns.all() else marked_ranges(columns)
 
 
 def _writing_tasks(build: RecordedBuild, output: str, elements: Mask) -> tuple[KernelTask, ...]:
@@ -235,34 +258,43 @@ def _writing_tasks(build: RecordedBuild, output: str, elements: Mask) -> tuple[K
 
 @dataclass(frozen=True)
 class OutputWriters:
-    """The ordinals of the tasks that write some elements of an output last, and the elements that no task writes."""
+    """The writers of requested elements of an output.
+
+    `ordinals` are the tasks that last write any requested element of an output. `unwritten` marks the requested
+    elements that no task writes.
+    """
 
     ordinals: tuple[int, ...]
     unwritten: Mask
 
 
 def last_writers(build: RecordedBuild, elements: Mapping[str, Mask]) -> dict[str, OutputWriters]:
-    """Return the last writers of the marked elements of each output whose buffer is known.
+    """Return the last writers of the marked elements.
+
+    Omit each output that no submit identifies, and each output that a task writes beyond its end.
 
     `elements` holds a flat mask for each output.
     """
     names = _buffer_names(build)
     unwritten = {name: marked.copy() for name, marked in elements.items() if name in names.values()}
     ordinals: dict[str, set[int]] = {name: set() for name in unwritten}
-    # Backwards from the last task, each task clears the elements that it writes. Those cleared have a known writer.
+    # Go backwards from the last task. Each task clears the marks of the elements it writes, so the first to clear an
+    # element wrote it last.
     for task in reversed(build.tasks.tasks):
         for argument in task.task.arguments:
             name = names.get(argument.tensor_id) if argument.tensor_id is not None else None
             if name in unwritten and argument.type.may_write and argument.region is not None:
                 part = _part(unwritten[name], argument.region)
-                if part is not None and part.any():
+                if part is None:
+                    del unwritten[name]
+                elif part.any():
                     part[...] = False
                     ordinals[name].add(task.ordinal)
     return {name: OutputWriters(tuple(sorted(ordinals[name])), mask) for name, mask in unwritten.items()}
 
 
 def _buffer_names(build: RecordedBuild) -> dict[int, str]:
-    """Return the names of the buffers that are entry tensors, by buffer id, as far as a submit names them."""
+    """Map the `tensor_id` of each buffer to its entry tensor's name. Omit buffers that no submit identifies."""
     names: dict[int, str] = {}
     for task in build.tasks.tasks:
         unknown = [each for each in task.task.arguments if each.tensor_id not in names]
@@ -274,12 +306,28 @@ def _buffer_names(build: RecordedBuild) -> dict[int, str]:
     return names
 
 
+def _possible_outputs(build: RecordedBuild, outputs: Set[str]) -> Set[str]:
+    """Return the outputs that a task of the build may access, and at least those that it may write."""
+    buffers = _buffer_names(build)
+    known = build.orchestration.entry_names | build.orchestration.tensors_by_name.keys()
+    possible = {*buffers.values()}
+    for task in build.tasks.tasks:
+        for argument in task.task.arguments:
+            if argument.type.may_write and argument.tensor_id not in (None, *buffers):
+                submits = find_submits(build.orchestration, task)
+                names = tensor_names(build.orchestration, submits, argument.index)
+                if not names or not names <= known:
+                    return outputs
+                possible |= names
+    return possible & outputs
+
+
 def _part(elements: Mask, region: Region) -> Mask | None:
-    """Return a view of a region's elements, or None if the region exceeds the output."""
+    """Return a view of a region's elements. None if the region exceeds the output, or has a negative stride."""
+    if 0 in region.shape:
+        return elements[:0]
     bounds = region.bounds
-    if not math.prod(region.shape) or bounds.start < 0 or bounds.stop > elements.size:
-        return None
-    if min(region.strides, default=0) < 0:
+    if bounds.start < 0 or bounds.stop > elements.size or min(region.strides, default=0) < 0:
         return None
     return as_strided(
         elements[region.start_offset :],

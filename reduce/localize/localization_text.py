@@ -65,8 +65,12 @@ def _print_failure(divergence: Divergence, failure: CaseFailure, line: SummaryLi
         if not failure.told:
             line("if it fails by a tolerance of its own, give that: --rtol R --atol A", "yellow")
         return
+    # Without an absolute tolerance, no error is allowed at an expected 0.
+    unbounded = (
+        "NaN, Inf or missing" if failure.atol else "NaN, Inf, missing, or an error where the tolerance is 0"
+    )
     for output in line.first(failure.outputs, _MAX_ITEMS):
-        worst = "NaN, Inf or missing" if output.worst is None else f"{output.worst:.3g} times the tolerance"
+        worst = unbounded if output.worst is None else f"{output.worst:.3g} times the tolerance"
         line(
             f"fails in {output.name}: {output.wrong} of {plural(output.elements, 'element')}, "
             f"rows {_rows(output.rows, line)}, up to {worst}"

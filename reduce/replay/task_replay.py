@@ -461,7 +461,7 @@ def _submit_lines(
             "orchestration: expected a task with arguments of its own that are always added, found "
             + ("none" if submit.declaration is None else "some in a branch")
         )
-    parameters = submit.parameters
+    variable = submit.arguments_variable
     lines = [_scope(orchestration, submit) + "{"]
     tensors: list[str] = []
     for index, (argument, (tensor, region)) in enumerate(
@@ -471,11 +471,11 @@ def _submit_lines(
             region, shapes[tensor], tensor=entry_name(tensor), variable=f"argument_{index}"
         )
         lines += views
-        tensors.append(f"{parameters}.{ADD_METHODS[argument.usage]}({text});")
+        tensors.append(f"{variable}.{ADD_METHODS[argument.usage]}({text});")
     lines += [orchestration.text(submit.declaration), *tensors]
-    lines += [f"{parameters}.add_scalar({scalar});" for scalar in call.scalars]
+    lines += [f"{variable}.add_scalar({scalar});" for scalar in call.scalars]
     lines += launch_statements(orchestration, submit, call.blocks)
-    lines += [f"{parameters}.set_dependencies({_PREDECESSOR_VARIABLE}, 1);"] if number else []
+    lines += [f"{variable}.set_dependencies({_PREDECESSOR_VARIABLE}, 1);"] if number else []
     statement, result = orchestration.text(submit.statement), submit.result
     if number + 1 < call_count:
         named = statement if result is not None else f"const auto {_RESULT_VARIABLE} = {statement}"

@@ -322,7 +322,7 @@ def _ambiguity(submit: Submit) -> str | None:
     if unsettled:
         return f"its kernel is `{unsettled[0]}`, of which the text does not tell one value"
     if submit.declaration is None:
-        return f"its arguments `{submit.parameters}` are declared elsewhere"
+        return f"its arguments `{submit.arguments_variable}` are declared elsewhere"
     added = [argument.text for argument in submit.arguments if not argument.is_added_once]
     return f"its argument `{added[0]}` is added in a branch or a loop" if added else None
 

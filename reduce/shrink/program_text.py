@@ -59,7 +59,9 @@ def explicit_dependencies(orchestration: Orchestration, submit: Submit) -> list[
         names = [
             text_of(node)
             for node in descendants(root)
-            if node.type == "identifier" and span_of(node) in span and text_of(node) != submit.parameters
+            if node.type == "identifier"
+            and span_of(node) in span
+            and text_of(node) != submit.arguments_variable
         ]
         arrays = [declared[name] for name in names if name in declared]
         used = {
@@ -146,10 +148,10 @@ def _task(cut: Cut, task: ProgramTask, buffers: dict[int, Buffer], names: dict[i
             variable=f"argument_{argument.index}",
         )
         lines += [f"    {line}" for line in views]
-        added.append(f"    {submit.parameters}.{ADD_METHODS[USAGES[argument.type]]}({text});")
+        added.append(f"    {submit.arguments_variable}.{ADD_METHODS[USAGES[argument.type]]}({text});")
     lines.append(f"    {original.text(submit.declaration)}")
     lines += added
-    lines += [f"    {submit.parameters}.add_scalar({scalar});" for scalar in task.scalars]
+    lines += [f"    {submit.arguments_variable}.add_scalar({scalar});" for scalar in task.scalars]
     lines += [f"    {text}" for text in launch_statements(original, submit, task.blocks)]
     lines += [f"    {text}" for text in explicit_dependencies(original, submit)]
     return [*lines, f"    {original.text(submit.statement)}", "}"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -54,6 +54,7 @@ class Usage(Enum):
 class BlockKind(Enum):
     """What surrounds a statement. In a manual scope the runtime infers no dependencies.
 
+    A branch may not be executed. It is a case, an operand of `?:` or `&&`, or what `#if` guards, for example.
     A statement in a lambda runs whenever the lambda is called, perhaps never.
     """
 
@@ -126,13 +127,16 @@ NO_KERNEL = -1
 
 @dataclass(frozen=True)
 class KernelReference:
-    """A kernel as the source names it. `func_id` is -1 for no kernel, and None if the name is unknown."""
+    """A kernel as the source names it.
+
+    `func_id` is `NO_KERNEL` for an empty slot, and None if the name's value is unknown.
+    """
 
     text: str
     func_id: int | None
 
 
-Call = tuple[tuple[int | None, ...], tuple[Usage, ...]]
+TaskSignature = tuple[tuple[int | None, ...], tuple[Usage, ...]]
 """The function ids of the kernels that a task runs, and how it uses its tensors."""
 
 
@@ -141,20 +145,24 @@ class Submit:
     """One call that submits a task. In a loop it submits many.
 
     Attributes:
+        kind: the cores that the task runs on.
         kernels: in slot order (cube, first vector core, second). Empty for a dummy or graph.
-        parameters: the name of the variable that collects the arguments.
-        declaration: the place of that variable's declaration. None if it comes from outside of the function. Then
-            `arguments` are unknown and empty.
-        arguments: in the order in which they are added. A task's argument index counts tensors first, then scalars.
+        arguments_variable: the name of the variable that collects the arguments.
+        declaration: where that variable is declared. None if the reader did not find the declaration. Then `arguments`
+            is empty.
+        arguments: in the order of the `add_...` calls. The runtime's argument index instead numbers all tensors first,
+            then the scalars.
+        dumps: the dump markers on the variable.
         other_statements: the places of other calls on the variable, for dependencies and block counts.
-        result: the variable that takes the task's outputs, if any.
+        result: the variable that the declaration initializes with the task's outputs, if any.
         function: the name of the function that the submit is in.
         blocks: the blocks around the submit, outermost first.
+        statement: the place of the statement that the call is in.
     """
 
     kind: SubmitKind
     kernels: tuple[KernelReference, ...]
-    parameters: str
+    arguments_variable: str
     declaration: Span | None
     arguments: tuple[Argument, ...]
     dumps: tuple[DumpMarker, ...]
@@ -170,7 +178,7 @@ class Submit:
         return tuple(argument for argument in self.arguments if argument.usage is not Usage.SCALAR)
 
     @cached_property
-    def call(self) -> Call:
+    def signature(self) -> TaskSignature:
         """Return the kernels that the task runs, and how it uses its tensors."""
         kernels = tuple(kernel.func_id for kernel in self.kernels if kernel.func_id != NO_KERNEL)
         return kernels, tuple(argument.usage for argument in self.tensor_arguments)
@@ -184,7 +192,7 @@ class Submit:
 
 @dataclass(frozen=True, kw_only=True)
 class CreateInfo:
-    """The shape and type of a tensor to be allocated. The extents of the shape are expressions. None if unknown."""
+    """The shape and type of a tensor to be allocated. `shape` holds the extents as source text; None if unknown."""
 
     name: str
     shape: tuple[str, ...] | None
@@ -207,8 +215,8 @@ class TensorName:
     """A name bound to a tensor.
 
     Attributes:
-        base: the name of the tensor that it views or renames, or of the variable that has it as a member.
-        index: its index among the variable's members, or among the entry function's tensors.
+        base: the tensor that it views or renames, or the variable that contains it. Empty for `ENTRY` and `CREATED`.
+        index: its index among that variable's members, or among the entry function's tensors. Otherwise None.
         expression: the place of the expression that the name is bound to.
         blocks: the blocks around the statement, outermost first.
     """
@@ -288,7 +296,7 @@ class Orchestration:
 
     @classmethod
     def parse(cls, source: bytes, *, entry_function: str = ENTRY_FUNCTION) -> Orchestration:
-        """Read the text `source`. Raises `RecursionError` if blocks nest some hundred deep."""
+        """Read the text `source`. Raises `RecursionError` if blocks are nested several hundred levels deep."""
         root = parse_cpp(source)
         constants = Constants.from_tree(root)
         entry = _find_function(root, entry_function)
@@ -330,24 +338,25 @@ class Orchestration:
         return names
 
     @cached_property
-    def submits_by_call(self) -> Mapping[Call, tuple[Submit, ...]]:
-        """Return the submits by their kernels and the uses of their tensors."""
-        found: dict[Call, list[Submit]] = {}
+    def submits_by_signature(self) -> Mapping[TaskSignature, tuple[Submit, ...]]:
+        """Return the submits by their signatures."""
+        found: dict[TaskSignature, list[Submit]] = {}
         for submit in self.submits:
-            found.setdefault(submit.call, []).append(submit)
-        return {call: tuple(submits) for call, submits in found.items()}
+            found.setdefault(submit.signature, []).append(submit)
+        return {signature: tuple(submits) for signature, submits in found.items()}
 
     @cached_property
     def straight_line_submits(self) -> tuple[Submit, ...]:
-        """Return the submits that run kernels, if the entry function executes each exactly once, in source order.
+        """Return the submits that run kernels, in source order, if the entry function executes none of them twice.
 
-        The result is empty if one of them is a graph, in another function, or in a loop, branch or lambda.
+        The result is empty if one of them is a graph, in another function, or in a loop, branch or lambda. So the
+        tasks of a run come from these submits in order. The last submits have no task if the function returns early.
         """
         entry = self.entry
         if entry is None:
             return ()
 
-        def is_executed_once(submit: Submit) -> bool:
+        def is_in_straight_line(submit: Submit) -> bool:
             in_scopes = all(
                 block.kind in (BlockKind.SCOPE, BlockKind.MANUAL_SCOPE) for block in submit.blocks
             )
@@ -355,7 +364,7 @@ class Orchestration:
             return in_entry and in_scopes and submit.kind is not SubmitKind.GRAPH
 
         submits = tuple(submit for submit in self.submits if submit.kind is not SubmitKind.DUMMY)
-        return submits if all(map(is_executed_once, submits)) else ()
+        return submits if all(map(is_in_straight_line, submits)) else ()
 
     def text(self, span: Span) -> str:
         """Return the source text at `span`."""
@@ -405,12 +414,15 @@ _USAGE = {
     "make_scalar_param": Usage.SCALAR,
 }
 _LOOPS = frozenset({"for_statement", "for_range_loop", "while_statement", "do_statement"})
-_PARAMETER_TYPES = re.compile(r"Arg|Param")
+_COLLECTOR_TYPES = re.compile(r"Arg|Param")
 
 
 @dataclass
-class _Parameters:
-    """The calls so far on one variable that collects a task's arguments. `depth` is the number of blocks around it."""
+class _ArgumentCollector:
+    """The arguments, dumps and other calls collected so far for one variable.
+
+    `depth` is the number of blocks around its declaration.
+    """
 
     declaration: Span
     depth: int
@@ -428,7 +440,7 @@ class OrchestrationReader:
         self._bindings = bindings
         self._function = ""
         self._blocks: list[CodeBlock] = []
-        self._scopes: list[dict[str, _Parameters]] = [{}]
+        self._scopes: list[dict[str, _ArgumentCollector]] = [{}]
 
     def visit(self, node: Node) -> None:
         """Visit `node` and everything in it."""
@@ -439,6 +451,11 @@ class OrchestrationReader:
                 self._visit_compound(node)
             case "if_statement":
                 self._visit_if(node)
+            case "switch_statement":
+                self._visit_switch(node)
+            case "preproc_if" | "preproc_ifdef" if self._function:
+                with self._block(BlockKind.BRANCH, node, None):
+                    self._visit_children(node)
             case "declaration":
                 self._visit_declaration(node)
             case "expression_statement" | "return_statement":
@@ -446,6 +463,8 @@ class OrchestrationReader:
             case _ if node.type in _LOOPS:
                 with self._block(BlockKind.LOOP, node, node.child_by_field_name("body")):
                     self._visit_children(node)
+            case _ if node.type.endswith("_expression"):
+                self._visit_expression(node, node, result=None)
             case _:
                 self._visit_children(node)
 
@@ -479,10 +498,20 @@ class OrchestrationReader:
         self._scopes.pop()
 
     def _visit_if(self, node: Node) -> None:
+        condition = node.child_by_field_name("condition")
+        if condition is not None:
+            self.visit(condition)
         for branch in (node.child_by_field_name("consequence"), node.child_by_field_name("alternative")):
             if branch is not None:
                 with self._block(BlockKind.BRANCH, node, branch):
                     self.visit(branch)
+
+    def _visit_switch(self, node: Node) -> None:
+        condition, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
+        if condition is not None and body is not None:
+            self.visit(condition)
+            with self._block(BlockKind.BRANCH, node, body):
+                self.visit(body)
 
     @contextmanager
     def _block(self, kind: BlockKind, node: Node, body: Node | None) -> Generator[None]:
@@ -495,21 +524,21 @@ class OrchestrationReader:
         for declarator in node.children_by_field_name("declarator"):
             name = declarator_name(declarator)
             value = declarator.child_by_field_name("value")
-            if _PARAMETER_TYPES.search(type_name):
-                parameters = _Parameters(span_of(node), len(self._blocks))
-                self._scopes[-1][name] = parameters
+            if _COLLECTOR_TYPES.search(type_name):
+                collector = _ArgumentCollector(span_of(node), len(self._blocks))
+                self._scopes[-1][name] = collector
                 if value is not None and value.type == "initializer_list":
-                    self._add_initializers(parameters, value, node)
+                    self._add_initializers(collector, value, node)
             elif value is not None:
                 self._visit_expression(value, node, result=name)
             self._bindings.declare(node, declarator, tuple(self._blocks))
 
-    def _add_initializers(self, parameters: _Parameters, listed: Node, statement: Node) -> None:
+    def _add_initializers(self, collector: _ArgumentCollector, listed: Node, statement: Node) -> None:
         """Add the arguments of `PTOParam params[] = {make_input_param(a), ...}`, as written until March 2026."""
         for call in listed.named_children:
             _, function = callee(call)
             if function in _USAGE:
-                self._add(parameters, _USAGE[function], call_arguments(call), statement)
+                self._add(collector, _USAGE[function], call_arguments(call), statement)
 
     def _visit_expression(self, node: Node, statement: Node, *, result: str | None) -> None:
         """Visit the calls and assignments within an expression, in source order."""
@@ -521,6 +550,11 @@ class OrchestrationReader:
                 with self._block(BlockKind.LAMBDA, part, body):
                     self.visit(body)
                 continue
+            if branches := _branches(part):
+                for child in part.named_children:
+                    with self._block(BlockKind.BRANCH, part, child) if child in branches else nullcontext():
+                        self._visit_expression(child, statement, result=result)
+                continue
             if part.type == "assignment_expression":
                 self._bindings.assign(statement, part)
             elif part.type == "call_expression":
@@ -530,9 +564,9 @@ class OrchestrationReader:
     def _visit_call(self, call: Node, statement: Node, result: str | None) -> None:
         target, function = callee(call)
         if target is not None:
-            parameters = self._parameters(root_name(target))
-            if parameters is not None:
-                self._record_call(parameters, function, call, statement)
+            collector = self._collector(root_name(target))
+            if collector is not None:
+                self._record_call(collector, function, call, statement)
         elif submit := _SUBMIT.match(function):
             self._submit(call, statement, core=submit[1], is_graph=submit[2] == "graph", result=result)
         elif function == "alloc_tensors" and result is not None:
@@ -546,23 +580,25 @@ class OrchestrationReader:
                 )
             )
 
-    def _record_call(self, parameters: _Parameters, method: str, call: Node, statement: Node) -> None:
+    def _record_call(self, collector: _ArgumentCollector, method: str, call: Node, statement: Node) -> None:
         arguments = call_arguments(call)
         if method in _USAGE:
-            self._add(parameters, _USAGE[method], arguments, statement)
+            self._add(collector, _USAGE[method], arguments, statement)
         elif method == "dump":
             names = tuple(text_of(argument) for argument in arguments)
-            parameters.dumps.append(DumpMarker(names=names, statement=span_of(statement)))
+            collector.dumps.append(DumpMarker(names=names, statement=span_of(statement)))
         else:
-            parameters.others.append(span_of(statement))
+            collector.others.append(span_of(statement))
 
-    def _add(self, parameters: _Parameters, usage: Usage, expressions: list[Node], statement: Node) -> None:
-        since_declaration = self._blocks[parameters.depth :]
+    def _add(
+        self, collector: _ArgumentCollector, usage: Usage, expressions: list[Node], statement: Node
+    ) -> None:
+        since_declaration = self._blocks[collector.depth :]
         is_added_once = not any(
             block.kind in (BlockKind.LOOP, BlockKind.BRANCH) for block in since_declaration
         )
         for expression in expressions:
-            parameters.arguments.append(
+            collector.arguments.append(
                 Argument(
                     usage=usage,
                     text=text_of(expression),
@@ -572,7 +608,7 @@ class OrchestrationReader:
                 )
             )
 
-    def _parameters(self, name: str) -> _Parameters | None:
+    def _collector(self, name: str) -> _ArgumentCollector | None:
         return next((scope[name] for scope in reversed(self._scopes) if name in scope), None)
 
     def _submit(
@@ -583,17 +619,17 @@ class OrchestrationReader:
             del arguments[0]
         kind, kernels = self._kernels(core, is_graph, arguments)
         last = arguments[-1] if arguments else ""
-        name = next((text for text in arguments if self._parameters(text)), last)
-        parameters = self._parameters(name)
+        name = next((text for text in arguments if self._collector(text)), last)
+        collector = self._collector(name)
         self.submits.append(
             Submit(
                 kind=kind,
                 kernels=kernels,
-                parameters=name,
-                declaration=parameters.declaration if parameters else None,
-                arguments=tuple(parameters.arguments) if parameters else (),
-                dumps=tuple(parameters.dumps) if parameters else (),
-                other_statements=tuple(parameters.others) if parameters else (),
+                arguments_variable=name,
+                declaration=collector.declaration if collector else None,
+                arguments=tuple(collector.arguments) if collector else (),
+                dumps=tuple(collector.dumps) if collector else (),
+                other_statements=tuple(collector.others) if collector else (),
                 result=result,
                 function=self._function,
                 blocks=tuple(self._blocks),
@@ -622,6 +658,17 @@ class OrchestrationReader:
         names = inline[1].split(",") if inline else self._bindings.array(mixed)
         kernels = tuple(kernel(name.strip()) for name in names if name.strip())
         return SubmitKind.MIXED, kernels or (KernelReference(mixed, None),)
+
+
+def _branches(expression: Node) -> list[Node]:
+    """Return the operands of an expression that may not be evaluated."""
+    if expression.type == "conditional_expression":
+        fields = ["consequence", "alternative"]
+    elif text_of(expression.child_by_field_name("operator")) in ("&&", "||", "and", "or"):
+        fields = ["right"]
+    else:
+        fields = []
+    return [operand for name in fields if (operand := expression.child_by_field_name(name)) is not None]
 
 
 def _scope_kind(spelled: str) -> BlockKind:

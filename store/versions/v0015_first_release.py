@@ -1,7 +1,7 @@
 """The schema of the first release: a new store gets all of it, and an older one the tables and columns that it lacks.
 
-Stores of the fourteen schemas before it have some of its tables and columns. Added columns are filled from other
-columns of their rows. The tables are written down as the release had them, because `tables.py` changes later.
+A store of a prerelease schema, 0001 to 0014, has only some of these tables and columns. `FILLS` sets values that depend
+on existing rows. The tables are written down as the release had them, because `tables.py` changes later.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ down_revision = None
 
 RELEASE = sa.MetaData()
 Kind = type[TypeEngine[Any]] | TypeEngine[Any]
-NAME, LABEL, SHORT = sa.String(64), sa.String(32), sa.String(16)
+STRING_64, STRING_32, STRING_16 = sa.String(64), sa.String(32), sa.String(16)
 TIME = sa.DateTime(timezone=True)
 
 
@@ -44,7 +44,10 @@ def upgrade() -> None:
 
 
 def _add_column(column: sa.Column[Any]) -> None:
-    """Add a column to a table to which others may refer. SQLite accepts a constraint only in the column itself."""
+    """Add a column without copying its table, because other tables may refer to it.
+
+    SQLite requires the foreign key inside the column definition.
+    """
     words = str(CreateColumn(column).compile(dialect=op.get_bind().dialect))
     for key in column.foreign_keys:
         words += f" REFERENCES {key.column.table.name} ({key.column.name})"
@@ -52,7 +55,7 @@ def _add_column(column: sa.Column[Any]) -> None:
 
 
 def _fill_fix_problems() -> None:
-    """Record why earlier recoveries have no fixing commit, so that none is searched for."""
+    """Mark recovered regressions that have no fixing commit, so that no new search for one starts."""
     op.execute(
         "UPDATE regressions SET fix_problem = 'an earlier version looked for the fix, and named none'"
         " WHERE recovered_night_id IS NOT NULL AND fixed_by IS NULL"
@@ -70,17 +73,17 @@ def _fill_verdict_sources() -> None:
         op.execute(probes.update().where(is_of_source).values(verdict_source=source))
 
 
-def _clear_missing_requirements() -> None:
-    """Clear the reasons why submissions wait, which name no machine. Each look at the queue records them anew."""
+def _clear_lacking() -> None:
+    """Clear `lacking`, because the old texts name no machine. The next look at the queue writes them again."""
     op.execute(RELEASE.tables["submissions"].update().values(lacking=None))
 
 
 FILLS = {
     "regressions.fix_problem": _fill_fix_problems,
     "probes.verdict_source": _fill_verdict_sources,
-    "submissions.lacking_host": _clear_missing_requirements,
+    "submissions.lacking_host": _clear_lacking,
 }
-"""The function that runs after a column was added."""
+"""Maps each `table.column` to the function that runs after the migration adds that column."""
 
 
 def table(name: str, *rest: sa.Column[Any] | sa.UniqueConstraint) -> None:
@@ -91,7 +94,7 @@ def table(name: str, *rest: sa.Column[Any] | sa.UniqueConstraint) -> None:
 def column(
     name: str, kind: Kind, default: str | None = None, *, unique: bool = False, index: bool = False
 ) -> sa.Column[Any]:
-    """Define a column that no row leaves empty."""
+    """Define a NOT NULL column."""
     return sa.Column(
         name, kind, nullable=False, server_default=default, unique=unique or None, index=index or None
     )
@@ -111,20 +114,20 @@ def reference_column(
 
 table(
     "bisections",
-    column("name", NAME, unique=True),
+    column("name", STRING_64, unique=True),
     column("created", TIME),
     optional_column("finished", TIME),
     column("repository", sa.String),
-    column("good", NAME),
-    column("bad", NAME),
+    column("good", STRING_64),
+    column("bad", STRING_64),
     column("request", sa.JSON),
-    optional_column("golden", NAME),
-    optional_column("outcome", LABEL),
+    optional_column("golden", STRING_64),
+    optional_column("outcome", STRING_32),
     optional_column("conclusion", sa.JSON),
 )
 table(
     "builds",
-    column("key", NAME, unique=True),
+    column("key", STRING_64, unique=True),
     column("created", TIME),
     column("seconds", sa.Double),
     column("steps", sa.JSON),
@@ -132,7 +135,7 @@ table(
 table(
     "commits",
     column("repository", sa.String),
-    column("sha", NAME, index=True),
+    column("sha", STRING_64, index=True),
     column("parents", sa.JSON),
     column("author", sa.String),
     column("email", sa.String),
@@ -143,7 +146,7 @@ table(
 )
 table(
     "environments",
-    column("fingerprint", NAME, unique=True),
+    column("fingerprint", STRING_64, unique=True),
     column("details", sa.JSON),
 )
 table(
@@ -157,11 +160,11 @@ table(
     reference_column("bisection_id", "bisections", index=True),
     column("ordinal", sa.Integer),
     column("repository", sa.String),
-    column("good", NAME),
-    column("bad", NAME),
+    column("good", STRING_64),
+    column("bad", STRING_64),
     column("held", sa.JSON),
-    column("seeks", LABEL, "regression"),
-    optional_column("old_content", NAME),
+    column("seeks", STRING_32, "regression"),
+    optional_column("old_content", STRING_64),
     sa.UniqueConstraint("bisection_id", "ordinal"),
 )
 table(
@@ -170,7 +173,7 @@ table(
     column("ordinal", sa.Integer),
     reference_column("commit_id", "commits"),
     reference_column("representative_id", "commits", optional=True),
-    optional_column("content", NAME),
+    optional_column("content", STRING_64),
     sa.UniqueConstraint("stage_id", "ordinal"),
 )
 table(
@@ -178,23 +181,23 @@ table(
     reference_column("bisection_id", "bisections", index=True),
     reference_column("stage_id", "stages", index=True),
     column("ordinal", sa.Integer),
-    column("phase", LABEL),
+    column("phase", STRING_32),
     column("repository", sa.String),
-    column("commit", NAME, index=True),
+    column("commit", STRING_64, index=True),
     column("revisions", sa.JSON),
-    column("content", NAME),
+    column("content", STRING_64),
     column("run", sa.Integer),
     column("attempt", sa.Integer),
-    column("state", LABEL),
+    column("state", STRING_32),
     column("started", TIME),
     optional_column("finished", TIME),
-    optional_column("verdict", LABEL),
-    optional_column("judgement", LABEL),
+    optional_column("verdict", STRING_32),
+    optional_column("judgement", STRING_32),
     optional_column("signature", sa.Text),
     optional_column("metrics", sa.JSON),
     optional_column("exit_code", sa.Integer),
     reference_column("build_id", "builds", optional=True),
-    optional_column("build_source", LABEL),
+    optional_column("build_source", STRING_32),
     optional_column("build_seconds", sa.Double),
     optional_column("run_seconds", sa.Double),
     reference_column("environment_id", "environments", optional=True),
@@ -204,14 +207,14 @@ table(
     optional_column("reused_id", sa.Integer),
     optional_column("symptoms", sa.JSON),
     optional_column("likeness", sa.Double),
-    column("verdict_source", LABEL, "output"),
+    column("verdict_source", STRING_32, "output"),
     sa.UniqueConstraint("bisection_id", "content", "run"),
     sa.UniqueConstraint("bisection_id", "ordinal"),
 )
 table(
     "artifacts",
     reference_column("probe_id", "probes", index=True),
-    column("kind", LABEL),
+    column("kind", STRING_32),
     column("path", sa.Text),
     column("bytes", sa.BigInteger),
 )
@@ -219,23 +222,23 @@ table(
     "evidence",
     reference_column("probe_id", "probes", index=True),
     column("ordinal", sa.Integer),
-    column("stream", SHORT),
+    column("stream", STRING_16),
     column("line", sa.Integer),
     column("text", sa.Text),
     column("why", sa.Text),
 )
 table(
     "cells",
-    column("job", NAME),
+    column("job", STRING_64),
     column("branch", sa.String),
     column("case", sa.String),
-    column("platform", NAME),
-    column("tolerance", NAME),
+    column("platform", STRING_64),
+    column("tolerance", STRING_64),
     sa.UniqueConstraint("job", "branch", "case", "platform", "tolerance"),
 )
 table(
     "nights",
-    column("job", NAME),
+    column("job", STRING_64),
     column("ordinal", sa.Integer),
     column("started", TIME),
     optional_column("finished", TIME),
@@ -252,16 +255,16 @@ table(
     column("run", sa.Integer),
     column("started", TIME),
     column("finished", TIME),
-    column("commit", NAME, index=True),
+    column("commit", STRING_64, index=True),
     column("revisions", sa.JSON),
-    column("content", NAME, index=True),
-    column("verdict", LABEL),
+    column("content", STRING_64, index=True),
+    column("verdict", STRING_32),
     optional_column("signature", sa.Text),
     column("metrics", sa.JSON),
     column("evidence", sa.JSON),
     column("device", sa.Integer),
     column("host", sa.String),
-    column("build_source", LABEL),
+    column("build_source", STRING_32),
     column("build_seconds", sa.Double),
     column("run_seconds", sa.Double),
     reference_column("environment_id", "environments"),
@@ -270,16 +273,16 @@ table(
 )
 table(
     "incidents",
-    column("job", NAME),
+    column("job", STRING_64),
     column("ordinal", sa.Integer),
     column("repository", sa.String),
-    column("culprit", NAME),
+    column("culprit", STRING_64),
     column("subject", sa.Text),
     optional_column("confidence", sa.Double),
     reference_column("bisection_id", "bisections"),
     reference_column("opened_night_id", "nights", index=True),
     reference_column("closed_night_id", "nights", optional=True, index=True),
-    optional_column("fixed_by", NAME),
+    optional_column("fixed_by", STRING_64),
     optional_column("reduction", sa.Text),
     sa.UniqueConstraint("job", "ordinal"),
 )
@@ -287,7 +290,7 @@ table(
     "hook_calls",
     reference_column("night_id", "nights", index=True),
     reference_column("incident_id", "incidents"),
-    column("event", SHORT),
+    column("event", STRING_16),
     column("called", TIME),
     column("exit_code", sa.Integer),
 )
@@ -295,16 +298,16 @@ table(
     "regressions",
     reference_column("cell_id", "cells", index=True),
     reference_column("opened_night_id", "nights", index=True),
-    column("last_good", NAME),
-    column("first_bad", NAME),
+    column("last_good", STRING_64),
+    column("first_bad", STRING_64),
     column("bad_when", sa.String),
     reference_column("bisection_id", "bisections", optional=True),
     optional_column("problem", sa.Text),
     reference_column("incident_id", "incidents", optional=True, index=True),
     reference_column("recovered_night_id", "nights", optional=True),
-    column("last_bad", NAME),
-    optional_column("recovered_at", NAME),
-    optional_column("fixed_by", NAME),
+    column("last_bad", STRING_64),
+    optional_column("recovered_at", STRING_64),
+    optional_column("fixed_by", STRING_64),
     reference_column("fix_bisection_id", "bisections", optional=True),
     optional_column("fix_problem", sa.Text),
 )
@@ -312,12 +315,12 @@ table(
     "case_results",
     reference_column("night_id", "nights", index=True),
     reference_column("cell_id", "cells", index=True),
-    column("status", LABEL),
-    column("commit", NAME),
-    optional_column("content", NAME),
+    column("status", STRING_32),
+    column("commit", STRING_64),
+    optional_column("content", STRING_64),
     column("runs", sa.Integer),
     column("failures", sa.Integer),
-    optional_column("verdict", LABEL),
+    optional_column("verdict", STRING_32),
     optional_column("signature", sa.Text),
     column("message", sa.Text),
     reference_column("same_as_id", "case_results", optional=True),
@@ -326,19 +329,19 @@ table(
 )
 table(
     "submissions",
-    column("bisection", NAME, unique=True),
-    column("user", NAME),
+    column("bisection", STRING_64, unique=True),
+    column("user", STRING_64),
     column("words", sa.JSON),
     column("folder", sa.Text),
     column("priority", sa.Integer),
-    optional_column("board", NAME),
+    optional_column("board", STRING_64),
     optional_column("device", sa.Integer),
     column("created", TIME),
-    column("state", LABEL),
+    column("state", STRING_32),
     column("cancelling", sa.Boolean),
     optional_column("exit_code", sa.Integer),
     optional_column("finished", TIME),
-    optional_column("place", NAME),
+    optional_column("place", STRING_64),
     optional_column("worker", sa.String(128)),
     optional_column("host", sa.String),
     optional_column("started", TIME),
@@ -352,11 +355,12 @@ table(
 )
 table(
     "tokens",
-    column("user", NAME),
-    column("digest", NAME, unique=True),
+    column("user", STRING_64),
+    column("digest", STRING_64, unique=True),
     column("created", TIME),
     optional_column("revoked", TIME),
 )
+# Each row is one process that started or resumed a bisection.
 table(
     "drives",
     reference_column("bisection_id", "bisections", index=True),
@@ -364,6 +368,6 @@ table(
     column("process", sa.Integer),
     column("begun", TIME),
     column("until", TIME),
-    optional_column("end", LABEL),
+    optional_column("end", STRING_32),
     optional_column("message", sa.Text),
 )

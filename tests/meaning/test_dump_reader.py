@@ -113,6 +113,20 @@ def test_references_of_march_name_their_space_and_address() -> None:
         ("t = " + "-" * 300 + "x", "expected at most 60 nested expressions"),
         ("t = " + "(" * 500 + "x" + ")" * 500, "expected Python, found"),
         ("t = 1" + "+1" * 5000, "expected"),
+        ("for i in pl.range(2):\n    pass\nelse:\n    t = x", "expected a loop without `else`, found one"),
+        ("while x:\n    pass\nelse:\n    t = x", "expected a loop without `else`, found one"),
+        (
+            "for (a, b) in pl.while_(init_values=(x,)):\n    pl.cond(a)\n    c = pl.yield_(a)",
+            "expected as many initial values as carried ones, found 1 and 2",
+        ),
+        ("t = pl.tile.add(x, **x)", "expected named attributes, found `**`"),
+        ("t = pl.tile.add(x, attrs={1: x})", "expected an attribute's name, found 1"),
+        ("t = pl.tile.add(x, attrs={**x})", "expected an attribute's name, found `**`"),
+        (
+            "t: pl.Tile[[4], pl.FP32, pl.TileView([4])] = x",
+            "expected named attributes, found pl.TileView([4])",
+        ),
+        ("t: pl.Tile[[4], pl.FP32, 3] = x", "expected a part of a type, found 3"),
     ],
 )
 def test_what_is_not_understood_costs_one_function_and_names_its_line(statement: str, problem: str) -> None:
@@ -128,6 +142,15 @@ def test_what_is_not_understood_costs_one_function_and_names_its_line(statement:
     assert error.place.file == "07_after_Odd.py"
     odd = text.splitlines().index("        a = x") + 1
     assert odd - 1 <= error.place.line <= odd + 2
+
+
+@pytest.mark.parametrize("parameters", ["*x: pl.INDEX", "*, x: pl.INDEX", "**x: pl.INDEX", "x: pl.INDEX = 1"])
+def test_only_positional_parameters_without_defaults_are_understood(parameters: str) -> None:
+    text = dump(kernel(parameters, "return 1"))
+    problem = read_program(text, "case.py").functions["kernel"].problem
+    assert problem is not None
+    assert problem.problem == "expected positional parameters without defaults, found others"
+    assert problem.place.line == text[: text.index("def kernel")].count("\n") + 1
 
 
 def test_a_file_that_is_no_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from precision_bisect.meaning.arithmetic import ArithmeticMode, Numbers
-from precision_bisect.meaning.ir import ElementType, LanguageConstant
+from precision_bisect.meaning.ir import ElementType, NamedConstant
 from precision_bisect.meaning.values import Array, OperationError, Value
 
 from .calls import array, run, values
@@ -150,9 +150,9 @@ def test_an_index_that_does_not_fit(index: tuple[int, ...]) -> None:
 def test_padding_is_of_a_value_that_is_known() -> None:
     partial = array(GRID, (3, 3))
     for word, value in {"zero": 0.0, "min": -math.inf, "max": math.inf}.items():
-        padded = values("tile.fillpad", partial, pad_value=LanguageConstant(f"PadValue.{word}"))
+        padded = values("tile.fillpad", partial, pad_value=NamedConstant(f"PadValue.{word}"))
         assert (padded[:, 3] == value).all()
-    for unknown in (LanguageConstant("PadValue.mean"), 3):
+    for unknown in (NamedConstant("PadValue.mean"), 3):
         with pytest.raises(OperationError, match="expected one of zero, null, min, max"):
             run("tile.fillpad", partial, pad_value=unknown)
 
@@ -194,7 +194,7 @@ def test_nothing_is_known_of_what_an_uncertain_index_chose() -> None:
 
 def test_the_columns_of_a_mask() -> None:
     x = torch.arange(16.0).reshape(2, 8)
-    for pattern in (2, LanguageConstant("pl.tile.MaskPattern.P1010")):
+    for pattern in (2, NamedConstant("pl.tile.MaskPattern.P1010")):
         found = moved("tile.gather_mask", array(x, (2, 5)), mask_pattern=pattern)
         assert torch.equal(found.numbers.centre, x[:, 1::2])
         assert found.valid == (2, 2)

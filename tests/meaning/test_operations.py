@@ -16,7 +16,7 @@ from precision_bisect.meaning.arithmetic import (
     round_floats,
     round_to,
 )
-from precision_bisect.meaning.ir import ElementType, LanguageConstant
+from precision_bisect.meaning.ir import ElementType, NamedConstant
 from precision_bisect.meaning.operations import OPERATIONS, find_operation
 from precision_bisect.meaning.values import Array, Invocation, OperationError, Value
 
@@ -212,7 +212,7 @@ def test_sorting_in_blocks_and_runs() -> None:
         merged,
         mask_pattern=2,
         result=(ElementType.INT32, (1, 128)),
-        output_dtype=LanguageConstant("INT32"),
+        output_dtype=NamedConstant("INT32"),
     )
     assert isinstance(places, Array)
     assert torch.equal(places.numbers.centre[0], x[0].argsort(descending=True))
@@ -222,7 +222,7 @@ def test_a_store_is_cut_where_the_tensor_ends_and_adds_where_it_is_atomic() -> N
     tensor = array(torch.ones(3, 4))
     run("tile.store", X, (2, 0), tensor)
     assert torch.equal(tensor.numbers.centre, torch.cat([torch.ones(2, 4), X[:1]]))
-    run("tile.store", X, (0, 0), tensor, atomic=LanguageConstant("AtomicType.Add"))
+    run("tile.store", X, (0, 0), tensor, atomic=NamedConstant("AtomicType.Add"))
     assert torch.equal(tensor.numbers.centre[:2], 1 + X)
 
 

@@ -70,6 +70,23 @@ def test_else_the_candidates_that_it_may_have_come_with_are_counted(stored: Stor
     )
 
 
+def test_a_candidate_with_the_content_of_a_passing_one_is_not_counted(tmp_path: Path) -> None:
+    """c2 has the content of c1, which passes; c3 does not build."""
+    stored = StoredBisection(tmp_path, good=sha("c0"), bad=sha("c5"))
+    represented = {"c2": "c1"}
+    candidates = [
+        (described(name, [before]), sha(represented.get(name, name)))
+        for before, name in zip(["c0", *LINE], LINE[:5], strict=False)
+    ]
+    stage = stored.stage(candidates, good=sha("c0"), bad=sha("c5"))
+    stored.probe(stage, sha("c1"), Verdict.PASS)
+    stored.probe(stage, sha("c3"), Verdict.BUILD_ERROR, signature="no rule")
+    stall(stored, "c4")
+    stored.probe(stage, sha("c5"), Verdict.MISMATCH, phase=Phase.ENDPOINT)
+    (found,) = stored.report().other_failures
+    assert found.may_have_begun_at == 2
+
+
 def test_a_bad_run_of_another_kind_is_one_too(stored: StoredBisection) -> None:
     stored.probe(1, sha("c4"), Verdict.MISMATCH, signature="other")
     (found,) = stored.report().other_failures
@@ -95,6 +112,17 @@ def test_a_failure_that_was_told_apart_is_one_though_a_commit_shows_both(stored:
         (run.signature, run.judgement) for run in runs if run.signature and "exit code" in run.signature
     }
     assert counted == {("exit code 1", Judgement.BAD), ("exit code 2", Judgement.SKIP)}
+
+
+def test_a_failure_of_the_good_end_is_none_of_the_range(tmp_path: Path) -> None:
+    """c1 has the content of the good end, c0, which stalled once."""
+    stored = StoredBisection(tmp_path, good=sha("c0"), bad=sha("c2"))
+    candidates = [(described("c1", ["c0"]), sha("c0")), (described("c2", ["c1"]), sha("c2"))]
+    stage = stored.stage(candidates, good=sha("c0"), bad=sha("c2"))
+    stored.probe(stage, sha("c0"), Verdict.PASS, phase=Phase.ENDPOINT)
+    stall(stored, "c0")
+    stored.probe(stage, sha("c2"), Verdict.MISMATCH, phase=Phase.ENDPOINT)
+    assert stored.report().other_failures == ()
 
 
 def test_a_machine_s_fault_or_a_broken_build_is_none(stored: StoredBisection) -> None:

@@ -33,10 +33,11 @@ def concluded(folder: Path, signatures: list[str | None]) -> StoredBisection:
 def test_another_failure_than_the_end_s_is_told_with_what_to_do(tmp_path: Path) -> None:
     (note,) = concluded(tmp_path, [FORMAT, MARKER]).report().caveats
     assert note.startswith(
-        f"{sha('c5')[:12]} fails otherwise (exit code 1: no member named 'format_to') than the end"
+        f"{sha('c5')[:12]} fails with exit code 1: no member named 'format_to', but the failing end"
     )
-    assert "(out: 3/512 differ)" in note
-    assert note.endswith("to find it, ask with --bad-when 'signature:out: 3/512 differ'")
+    assert note.endswith(
+        "to find the commit that introduced out: 3/512 differ, ask with --bad-when 'signature:out: 3/512 differ'"
+    )
 
 
 @pytest.mark.parametrize("signatures", [["out: 3/512 differ"], [FORMAT, "out: 3/512 differ"], [None]])
@@ -44,4 +45,4 @@ def test_a_failure_that_the_end_shows_too_or_none_that_is_named_is_not_noted(
     tmp_path: Path, signatures: list[str | None]
 ) -> None:
     caveats = concluded(tmp_path, signatures).report().caveats
-    assert not [note for note in caveats if "fails otherwise" in note]
+    assert not [note for note in caveats if "but the failing end" in note]

@@ -92,6 +92,16 @@ def test_how_often_the_good_build_fails_in_the_same_order_is_told() -> None:
     )
 
 
+def test_an_error_without_a_multiple_says_what_may_cause_it() -> None:
+    """With an absolute tolerance, every finite error is a multiple of it."""
+    outputs = (FailingOutput(name="y", elements=8, wrong=2),)
+    bounded, exact = (
+        told(failure=CaseFailure(rtol=1e-5, atol=atol, told=True, outputs=outputs))[0] for atol in (1e-5, 0)
+    )
+    assert bounded.endswith(", up to NaN, Inf or missing")
+    assert exact.endswith(", up to NaN, Inf, missing, or an error where the tolerance is 0")
+
+
 LISTED, OTHER = (
     BuildChange(part="kernel list", file="kernel_config.py", line=line, kernel=kernel)
     for line, kernel in ((25, "out_acc"), (24, "out"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,12 @@ from precision_bisect.reduce.localize.causes import (
 from precision_bisect.reduce.localize.changes import Change, ChangedPart
 from precision_bisect.reduce.localize.document import case_failure
 from precision_bisect.reduce.localize.experiments import Record, Tell
-from precision_bisect.reduce.localize.failure import find_unwritten, last_writers
+from precision_bisect.reduce.localize.failure import (
+    WrongOutput,
+    WrongOutputs,
+    find_unwritten,
+    last_writers,
+)
 from precision_bisect.reduce.localize.investigate import FailingRun
 from precision_bisect.reduce.localize.reference import KnownValues
 from precision_bisect.reduce.replay.replay import ReplayError
@@ -28,8 +34,9 @@ from precision_bisect.runner.build_output.directory import TensorFolder
 from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
 from precision_bisect.store.vocabulary import Verdict
-from tests.reduce.localize.simulated_build import TASKS, SimulatedBuild, add, executor_in, graph
+from tests.reduce.localize.simulated_build import RIGHT, TASKS, SimulatedBuild, add, executor_in, graph
 from tests.reduce.localize.test_investigation import request_of
+from tests.reduce.small_builds import BODY, SHIFT, small_build
 
 CLOSE = Tolerance(rtol=1e-5, atol=1e-5)
 
@@ -62,6 +69,11 @@ def test_wrong_outputs_are_told_by_the_golden_data_alone(tmp_path: Path) -> None
 def test_a_build_within_the_tolerance_passes(tmp_path: Path) -> None:
     bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1 + 1e-6)}).with_outputs(tmp_path / "left")
     assert explained(tmp_path, bad).passes
+
+
+def wrong_x1() -> WrongOutputs:
+    output = WrongOutput(name="x1", shape=(8,), wrong=np.ones(8, np.bool_), worst=math.inf)
+    return WrongOutputs({"x1": output})
 
 
 def test_an_output_that_no_task_writes_is_named_with_who_did(tmp_path: Path) -> None:
@@ -113,6 +125,26 @@ def test_columns_that_no_task_writes_are_told_where_others_are_written(tmp_path:
     )
     (found,) = find_unwritten(judge.failure(TensorFolder.open(tmp_path / "left")), bad.recorded, None)
     assert (found.output, found.rows, found.columns) == ("x2", (range(1),), (range(6, 8),))
+
+
+def test_an_output_whose_writer_is_ambiguous_is_not_called_unwritten(tmp_path: Path) -> None:
+    """In a loop, four submits may have created the task that writes x1. The good build has no loop."""
+    good = SimulatedBuild.of(tmp_path / "good")
+    loop = f"for (int turn = 0; turn < 1; ++turn) {{{BODY}}}"
+    bad = SimulatedBuild(small_build(tmp_path / "bad", SHIFT, body=loop), lambda _run: RIGHT)
+    assert find_unwritten(wrong_x1(), bad.recorded, good.recorded) == ()
+
+
+def test_an_output_with_a_write_beyond_its_end_has_no_known_writers(tmp_path: Path) -> None:
+    good = SimulatedBuild.of(tmp_path / "good")
+    whole = graph()
+    read, written = whole.tasks[2].arguments
+    assert written.region is not None
+    shifted = replace(written, region=replace(written.region, start_offset=4))
+    tasks = {**whole.tasks, 2: replace(whole.tasks[2], arguments=(read, shifted))}
+    bad = SimulatedBuild.of(tmp_path / "bad", task_graph=replace(whole, tasks=tasks))
+    assert last_writers(bad.recorded, {"x1": np.ones(8, np.bool_)}) == {}
+    assert find_unwritten(wrong_x1(), bad.recorded, good.recorded) == ()
 
 
 def all_changes(*names: str) -> Any:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 import torch
 
 from precision_bisect.reduce.localize.failure import OutputJudge, WrongOutputs
@@ -25,7 +26,7 @@ def saved(folder: Path, tensors: Mapping[str, torch.Tensor]) -> TensorFolder:
 def judged(
     folder: Path, actual: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor]
 ) -> WrongOutputs:
-    judge = OutputJudge(expected=saved(folder / "right", expected), tolerance=CLOSE, told=True)
+    judge = OutputJudge(expected=saved(folder / "right", expected), tolerance=CLOSE, is_case_tolerance=True)
     return judge.failure(saved(folder / "left", actual))
 
 
@@ -38,7 +39,7 @@ def test_rows_over_the_tolerance_are_told(tmp_path: Path) -> None:
     failure = judged(tmp_path, {"y": wrong, "z": y}, {"y": y, "z": y})
     assert set(failure.outputs) == {"y"}
     output = failure.outputs["y"]
-    assert (output.elements, output.rows) == (2, (range(2, 4),))
+    assert (output.wrong_count, output.rows) == (2, (range(2, 4),))
     assert math.isclose(output.worst, 250, rel_tol=1e-6)
 
 
@@ -51,7 +52,7 @@ def test_nan_and_missing_outputs_are_wrong(tmp_path: Path) -> None:
     )
     assert failure.outputs["y"].wrong.tolist() == [False, True, True]
     assert failure.outputs["y"].worst == math.inf
-    assert failure.outputs["z"].elements == 2
+    assert failure.outputs["z"].wrong_count == 2
 
 
 def test_one_failure_is_a_share_of_another(tmp_path: Path) -> None:
@@ -72,8 +73,26 @@ def test_a_tolerance_that_is_not_told_is_widened_to_the_good_build(tmp_path: Pat
     golden = saved(tmp_path / "golden", {"y": torch.ones(4)})
     good = saved(tmp_path / "good", {"y": torch.full((4,), 1.001)})
     judge = OutputJudge.create(golden, None, good)
-    assert not judge.told
+    assert not judge.is_case_tolerance
     assert not judge.failure(good)
     assert judge.failure(saved(tmp_path / "bad", {"y": torch.full((4,), 1.01)}))
     told = OutputJudge.create(golden, Tolerance(rtol=1e-4, atol=0.0), good)
     assert told.expected is good, "the good build's outputs are right by definition"
+
+
+@pytest.mark.parametrize("is_garbled", [True, False])
+def test_outputs_that_the_good_build_lacks_are_judged_by_the_golden_ones(
+    tmp_path: Path, is_garbled: bool
+) -> None:
+    golden = saved(tmp_path / "golden", {"y": torch.ones(4), "z": torch.ones(2)})
+    saved(tmp_path / "good", {"y": torch.full((4,), 1.5)})
+    if is_garbled:
+        (tmp_path / "good" / "z.pt").write_bytes(b"garbled")
+    judge = OutputJudge.create(golden, CLOSE, TensorFolder.open(tmp_path / "good"))
+    assert set(judge.failure(saved(tmp_path / "bad", {"y": torch.ones(4)})).outputs) == {"z"}
+
+
+def test_a_missing_output_without_elements_is_wrong_in_no_row(tmp_path: Path) -> None:
+    failure = judged(tmp_path, {}, {"y": torch.ones(0, 5)})
+    output = failure.outputs["y"]
+    assert (output.shape, output.wrong_count, output.rows) == ((0, 5), 0, ())

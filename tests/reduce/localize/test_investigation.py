@@ -147,7 +147,7 @@ def test_a_good_build_that_is_wrong_in_its_recorded_run_is_not_asked_again(tmp_p
     )
     bad.replayer.toolchain = SimpleNamespace(stack=SimpleNamespace(schedules={}))
     golden = GoldenData.open(good.data).outputs
-    judge = OutputJudge(expected=golden, tolerance=Tolerance(rtol=1e-3, atol=1e-3), told=True)
+    judge = OutputJudge(expected=golden, tolerance=Tolerance(rtol=1e-3, atol=1e-3), is_case_tolerance=True)
     expected = ReferenceRuns.align(bad.recorded, good.recorded)
     run = executor_in(tmp_path).execute(failing_run(bad.recorded, expected, judge, run_good=True))
     assert judge.failure(TensorFolder.open(tmp_path / "left-bad"))

@@ -256,7 +256,7 @@ def unordered_run(build: FakeBuild, folder: Path, good: FakeBuild | None, *, wai
         run=build.run,
     )
     expected = SimpleNamespace(good=good, orders=lambda _before, _after: True)
-    judge = OutputJudge(expected=saved(folder, 1.0), tolerance=Tolerance(), told=True)
+    judge = OutputJudge(expected=saved(folder, 1.0), tolerance=Tolerance(), is_case_tolerance=True)
     steps = failing_run(
         cast("RecordedBuild", recorded), cast("ExpectedValues", expected), judge, run_good=True
     )

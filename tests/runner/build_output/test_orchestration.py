@@ -49,7 +49,11 @@ def test_newest_dialect():
     assert origins == {"squares": (Origin.ALLOCATED, "alloc_0", 0), "part": (Origin.VIEW, "squares", None)}
 
     square, summed = read.submits
-    assert (square.kind, kernels(square), square.parameters) == (SubmitKind.AIV, [-1, 0, -1], "params_t0")
+    assert (square.kind, kernels(square), square.arguments_variable) == (
+        SubmitKind.AIV,
+        [-1, 0, -1],
+        "params_t0",
+    )
     assert arguments(square) == [
         (Usage.INPUT, "ext_x"),
         (Usage.INOUT, "squares"),
@@ -103,7 +107,7 @@ def test_cutting_a_submit_out_leaves_the_rest():
     again = Orchestration.parse(text)
     assert again.syntax_errors == ()
     assert b"params_t0" not in text
-    assert [submit.parameters for submit in again.submits] == ["params_t1"]
+    assert [submit.arguments_variable for submit in again.submits] == ["params_t1"]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ def test_first_dialect():
     ]
     assert [(s.name, s.index) for s in read.entry_scalars] == [("n", 2)]
     add, last = read.submits
-    assert (add.kind, kernels(add), add.parameters) == (SubmitKind.AIV, [-1, 3, -1], "params_t0")
+    assert (add.kind, kernels(add), add.arguments_variable) == (SubmitKind.AIV, [-1, 3, -1], "params_t0")
     assert arguments(add) == [
         (Usage.INPUT, "ext_a"),
         (Usage.OUTPUT, "c"),
@@ -210,7 +214,7 @@ def test_spellings_of_an_entry_scalar(text):
 def test_mixed_kernels(submit):
     read = parse("constexpr int K = 7;\n" + in_entry("Arg p; p.add_input(a); " + submit))
     assert (read.submits[0].kind, kernels(read.submits[0])) == (SubmitKind.MIXED, [1, -1, 7])
-    assert read.submits[0].parameters == "p"
+    assert read.submits[0].arguments_variable == "p"
 
 
 def test_dummy_submit_and_task_outputs():
@@ -274,6 +278,65 @@ def test_submits_in_helpers_branches_and_returns():
     assert [block.kind for block in branch.blocks] == [BlockKind.BRANCH]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "switch (n) { case 0: rt_submit_aiv_task(0, p); }",
+        "n ? rt_submit_aiv_task(0, p) : skip();",
+        "auto outs = n ? skip() : rt_submit_aiv_task(0, p);",
+        "n && rt_submit_aiv_task(0, p);",
+        "\n#if N\nrt_submit_aiv_task(0, p);\n#endif\n",
+        "\n#ifdef N\nskip();\n#else\nrt_submit_aiv_task(0, p);\n#endif\n",
+    ],
+)
+def test_a_submit_that_may_be_left_out_is_in_a_branch(text):
+    read = parse(in_entry(f"Arg p; p.add_input(a); {text}"))
+    (submit,) = read.submits
+    assert [block.kind for block in submit.blocks] == [BlockKind.BRANCH]
+    assert [one.is_added_once for one in submit.arguments] == [True]
+    assert read.straight_line_submits == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "switch (n) { case 0: p.add_input(b); }",
+        "n ? p.add_input(b) : skip();",
+        "n || p.add_input(b);",
+        "\n#if N\np.add_input(b);\n#endif\n",
+    ],
+)
+def test_an_argument_that_may_be_left_out_is_not_plain(text):
+    (submit,) = parse(in_entry(f"Arg p; p.add_input(a); {text} rt_submit_aic_task(0, p);")).submits
+    assert [one.is_added_once for one in submit.arguments] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if (rt_submit_aiv_task(0, p).ok()) {}",
+        "if (auto outs = rt_submit_aiv_task(0, p); n) {}",
+        "switch (rt_submit_aiv_task(0, p).code()) {}",
+        "bool ok = rt_submit_aiv_task(0, p).ok() && n;",
+        "n = rt_submit_aiv_task(0, p) ? 1 : 2;",
+    ],
+)
+def test_a_submit_in_a_condition_is_in_no_branch(text):
+    read = parse(in_entry(f"Arg p; p.add_input(a); {text}"))
+    assert [kernels(submit) for submit in read.straight_line_submits] == [[-1, 0, -1]]
+
+
+def test_a_submit_in_the_condition_of_a_loop_is_in_the_loop():
+    (submit,) = parse(in_entry("Arg p; while (rt_submit_aiv_task(0, p).ok()) {}")).submits
+    assert [block.kind for block in submit.blocks] == [BlockKind.LOOP]
+
+
+def test_a_file_between_conditions_of_the_preprocessor_is_in_no_branch():
+    text = in_entry("Arg p; p.add_input(a); rt_submit_aiv_task(0, p);")
+    (submit,) = parse(f"#ifndef ONCE\n#define ONCE\n{text}#endif\n").submits
+    assert submit.blocks == ()
+
+
 def test_lambdas_are_blocks_and_their_statements_exact():
     read = parse(
         in_entry(
@@ -285,7 +348,7 @@ def test_lambdas_are_blocks_and_their_statements_exact():
     assert read.text(inner.statement) == "rt_submit_aiv_task(3, p);"
     assert [block.kind for block in inner.blocks] == [BlockKind.LAMBDA, BlockKind.LOOP]
     assert arguments(inner) == [(Usage.INPUT, "a")]
-    assert (graph.kind, graph.kernels, graph.parameters) == (SubmitKind.GRAPH, (), "g")
+    assert (graph.kind, graph.kernels, graph.arguments_variable) == (SubmitKind.GRAPH, (), "g")
 
 
 def test_scope_guard_makes_its_block_a_scope():
