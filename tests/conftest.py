@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,9 +54,29 @@ def pytest_configure(config: pytest.Config) -> None:
         keep_kernels(config.cache.mkdir("kernels"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of whole jobs take longest: they come first, so that no worker waits for another's at the end."""
-    items.sort(key=lambda item: "/system/" not in item.nodeid)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--until",
+        type=float,
+        metavar="SECONDS",
+        help="skip tests that have not begun at this time since the epoch, and say how many",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The tests of whole jobs take longest: they come first, so that no worker waits for another's at the end.
+
+    Where the time may not be enough for all, they come last, because a second of them tests least.
+    """
+    items.sort(
+        key=lambda item: ("/system/" in item.nodeid) == (config.getoption("until") is None), reverse=True
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    until = item.config.getoption("until")
+    if until is not None and time.time() > until:
+        pytest.skip("the time of this run is over")
 
 
 @pytest.hookimpl(tryfirst=True)
