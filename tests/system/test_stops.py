@@ -18,7 +18,7 @@ from tests.support.program import processes_at
 from tests.support.quick import quick_first
 from tests.system.conftest import DemoStack
 
-KILLS = 12
+KILLS = 6
 CONFIDENCE = 0.99  # which is asked by default
 
 

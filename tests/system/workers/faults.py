@@ -166,13 +166,17 @@ class FaultyFarm:
         assert self._driver is not None
         assert self._driver.stderr is not None
         line = _line_of(self._driver.stderr.fileno())
-        self.printed.append(line)
-        if line:
-            self._note(f"driver: {line}")
-        else:
+        self._note_printed(line)
+        if not line:
             self._driver.wait()
+        line = line.rstrip()
         if line.startswith("run ") and not line.endswith("so far"):
             self._pass_moment()
+
+    def _note_printed(self, line: str) -> None:
+        self.printed.append(line.rstrip())
+        if line:
+            self._note(f"driver: {line.rstrip()}")
 
     def _pass_moment(self) -> None:
         """Break and mend what is due at this moment."""
@@ -191,8 +195,7 @@ class FaultyFarm:
         assert self._driver is not None
         assert self._driver.stderr is not None
         while line := _line_of(self._driver.stderr.fileno()):
-            self.printed.append(line)
-            self._note(f"driver: {line}")
+            self._note_printed(line)
         self.endings.append(self._driver.returncode)
         assert "resume" in "\n".join(self.printed[-20:])
         assert len(self.endings) <= _MAX_ENDINGS
@@ -265,11 +268,11 @@ def _kill(driver: "subprocess.Popen[str]") -> None:
 
 
 def _line_of(pipe: int) -> str:
-    """The next line of a pipe, of which no more is read; nothing at its end."""
+    """The next line of a pipe with its end, of which no more is read; nothing at the pipe's end."""
     text = b""
     while not text.endswith(b"\n") and (character := os.read(pipe, 1)):
         text += character
-    return text.decode().rstrip()
+    return text.decode()
 
 
 def _fill(filler: Path) -> None:
