@@ -200,6 +200,7 @@ def wrong_but_in_run(right: int, counted: Path) -> Mapping[str, tuple[str, str]]
     }
 
 
+@pytest.mark.long
 def test_a_failure_that_comes_and_goes_in_the_good_build_too_blames_nobody(
     tmp_path: Path, good_trees: Trees, chain: Path
 ) -> None:

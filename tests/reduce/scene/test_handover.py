@@ -94,6 +94,7 @@ def with_causes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("causes", "of_cause"), [(("a kernel",), 1), (("a kernel", "a scalar"), None)], ids=["one", "two"]
 )

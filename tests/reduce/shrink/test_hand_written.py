@@ -121,6 +121,7 @@ def test_it_is_reduced(body: str, tmp_path: Path, good_trees: Trees) -> None:
     assert json.loads((tmp_path / "out" / "reduction.json").read_text())["kept_tasks"] == ["1: middle"]
 
 
+@pytest.mark.long
 def test_tasks_of_a_manual_scope_that_do_not_wait_stay_in_one(
     tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -425,6 +425,7 @@ def test_where_probably_no_commit_is_to_blame_that_is_the_headline(
     assert (listed["outcome"], listed["ended"]) == ("suspect", headline)
 
 
+@pytest.mark.long
 def test_one_suspect_is_named_as_one(repository: TestRepository, tmp_path: Path) -> None:
     commits = [repository.commit(f"commit {number}", {"number": str(number)}) for number in range(2)]
     done = run(

@@ -17,7 +17,6 @@ from precision_bisect.store.database import open_store
 from precision_bisect.store.queue import QueueJournal, QueueWorker
 from precision_bisect.store.tables import SubmissionRow, store_now
 from precision_bisect.store.vocabulary import SubmissionState
-from tests.support.quick import quick_first
 from tests.system.slow_line import SlowLine
 
 
@@ -56,6 +55,7 @@ def end(process: "subprocess.Popen[str]") -> str:
     return err
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_takes_its_bisection_along_and_the_next_one_goes_on(
     make: Callable[..., SlowLine],
 ) -> None:
@@ -79,7 +79,8 @@ def test_a_worker_that_is_killed_takes_its_bisection_along_and_the_next_one_goes
     assert (row.state, row.exit_code, row.lost) == (SubmissionState.ENDED, 0, 1)
 
 
-@pytest.mark.parametrize("victim", quick_first(["process", "worker"]))
+@pytest.mark.long
+@pytest.mark.parametrize("victim", ["process", "worker"])
 def test_a_submission_that_costs_three_deaths_is_parked_and_the_next_one_runs(
     victim: str, make: Callable[..., SlowLine]
 ) -> None:
