@@ -33,6 +33,8 @@ _SPREADS = 3.0
 """The width is this many times the largest distance of the bad end's own runs from their median."""
 _SMALLEST = 1e-300
 """A smaller error counts as this one, because 0 has no logarithm."""
+_MAX_PLAIN_WIDTH = 6.0
+"""A wider scale is shown as a power of ten."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class ErrorScale:
     centre: float | None
     """The median of the errors. None where they are not finite."""
     width: float
-    """An error has the same size within a factor of 10 to this power."""
+    """An error has the same size within a factor of 10 to this power, which may be too large for a float."""
 
     @classmethod
     def from_runs(cls, failing: Sequence[Metrics]) -> "ErrorScale | None":
@@ -75,12 +77,14 @@ class ErrorScale:
             return False
         if self.centre is None or math.isinf(size.value):
             return (self.centre is None) != math.isinf(size.value)
-        return abs(math.log10(max(size.value, _SMALLEST) / self.centre)) > self.width
+        # A quotient of the two may be too small for a float.
+        return abs(math.log10(max(size.value, _SMALLEST)) - math.log10(self.centre)) > self.width
 
     def __str__(self) -> str:
         if self.centre is None:
             return "not finite"
-        return f"{ErrorSize(self.measure, self.centre)}, within a factor of {10**self.width:.0f}"
+        factor = f"1e{self.width:.0f}" if self.width > _MAX_PLAIN_WIDTH else f"{10**self.width:.0f}"
+        return f"{ErrorSize(self.measure, self.centre)}, within a factor of {factor}"
 
 
 _T = TypeVar("_T")
