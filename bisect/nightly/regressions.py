@@ -308,6 +308,11 @@ class RegressionTask(ABC):
     def _begin(self) -> StoredBisection:
         context, regression, ends = self.context, self.regression, self.ends()
         cell, config = regression.cell, context.config
+        if cell.platform not in config.platforms or cell.tolerance not in config.tolerances:
+            raise UserError(
+                f"expected a job with platform {cell.platform} and tolerance {cell.tolerance}, found one that no "
+                f"longer has both; the search for its {self.purpose} waits for them"
+            )
         plan = prepare(
             Question(
                 stack=context.stack,

@@ -1,15 +1,18 @@
 """What comes of the bisections of a regression: its culprit, its fix, or why none is named."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from precision_bisect.bisect.drive.loop import BudgetSpentError
 from precision_bisect.bisect.drive.session import StoredBisection
 from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
 from precision_bisect.bisect.listing import print_history
-from precision_bisect.bisect.nightly.matrix import OutOfTimeError
+from precision_bisect.bisect.nightly.matrix import Limits, NightlyConfig, OutOfTimeError
 from precision_bisect.bisect.nightly.regressions import FindFix, NightContext, close_incidents
 from precision_bisect.runner.errors import EndsError, UserError
 from precision_bisect.runner.workspace.home import Home
@@ -147,3 +150,26 @@ def test_what_a_night_s_end_cut_off_waits_for_the_next(recovered: Recovered) -> 
     assert recovered.task().open(cast(Any, None)) is None
     assert len(recovered.waiting()) == 1
     assert "search for its fix was not begun" in recovered.problems[0]
+
+
+class TimeLeft:
+    """The limits of a night that has just begun."""
+
+    def check(self) -> None:
+        pass
+
+
+def test_a_platform_that_a_job_no_longer_has_ends_no_night(recovered: Recovered) -> None:
+    config = NightlyConfig(job="job", stack="demo", cases=("one.py",), platforms=cast(Any, {"other": {}}))
+    recovered.context = replace(
+        recovered.context,
+        config=config,
+        stack=cast(Any, SimpleNamespace(searched="compiler")),
+        limits=cast(Any, TimeLeft()),
+    )
+    with pytest.raises(
+        UserError, match="platform sim and tolerance default, found one that no longer has both"
+    ):
+        recovered.task().open(cast(Any, None))
+    with pytest.raises(BudgetSpentError, match="no longer has platform sim"):
+        Limits(config, begun=datetime.now(UTC), budget=None).count_run("sim")
