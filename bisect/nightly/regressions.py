@@ -209,9 +209,7 @@ class RegressionTask(ABC):
             return None
         bisection = self._bisection = self._find() or self._begin()
         resources.enter_context(bisection.record_drive())
-        row = bisection.journal.row()
-        if row.outcome not in (None, BisectionOutcome.BUDGET):
-            self._store_conclusion(bisection, read_document(Conclusion, row.conclusion))
+        if self.store_result():
             return None
         return bisection.open_for_driving(
             NamedProgress(self._output, cell_label(self.regression.cell)), resources
