@@ -1,6 +1,7 @@
 """Errors of another size are another failure; those of one fault are not, however they are spread."""
 
 import random
+import sys
 
 import pytest
 
@@ -25,6 +26,7 @@ NAN = {"y": {"not_finite": 0.5, "beyond_tolerance": 0.5}}
         ([1e-2] * 5, 0.0, True),
         # The quotient of the two sizes is no float any more.
         ([1e30], 0.0, True),
+        ([sys.float_info.max], 1.0, True),
         # A failure whose own runs lie far apart may lie further still.
         ([1e-3, 1e-2, 1e-1], 9.0, False),
         ([1e-3, 1e-2, 1e-1], 11.0, True),
