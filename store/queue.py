@@ -343,9 +343,12 @@ def _requeue_expired(session: Session, moment: datetime) -> None:
 
 
 def _record_lost_worker(row: SubmissionRow, moment: datetime) -> None:
-    """Put a submission back on the queue if its process or worker died, or end it where too many did."""
+    """Put a submission back on the queue if its process or worker died, or end it where too many did.
+
+    One that is to be cancelled ends as cancelled. Its process may have been killed because it did not stop.
+    """
     row.lost += 1
-    if row.lost >= _MAX_LOST_WORKERS:
+    if row.lost >= _MAX_LOST_WORKERS and not row.cancelling:
         lines = [row.tail, f"error: expected a worker that lives, found {row.lost} lost while they ran this"]
         row.tail = "\n".join(filter(None, lines))
         _end_submission(row, _LOST_EXIT_CODE, moment)

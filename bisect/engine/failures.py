@@ -31,8 +31,14 @@ _MIN_WIDTH = 1.0
 """A scale is at least this wide, in powers of ten. Unrelated commits reorder sums and so change an error a little."""
 _SPREADS = 3.0
 """The width is this many times the largest distance of the bad end's own runs from their median."""
-_SMALLEST = 1e-300
-"""A smaller error counts as this one, because 0 has no logarithm."""
+_SMALLEST, _LARGEST = 1e-300, 1e300
+"""A smaller or larger error counts as these. 0 has no logarithm, and that of the largest float may be rounded up."""
+_MAX_PLAIN_WIDTH = 6.0
+"""A wider scale is shown as a power of ten."""
+
+
+def _logarithm(size: float) -> float:
+    return math.log10(min(max(size, _SMALLEST), _LARGEST))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +52,7 @@ class ErrorScale:
     centre: float | None
     """The median of the errors. None where they are not finite."""
     width: float
-    """An error has the same size within a factor of 10 to this power."""
+    """An error has the same size within a factor of 10 to this power, which may be too large for a float."""
 
     @classmethod
     def from_runs(cls, failing: Sequence[Metrics]) -> "ErrorScale | None":
@@ -62,7 +68,7 @@ class ErrorScale:
                 return cls(measure=measure, centre=None, width=0.0)
             if any(map(math.isinf, sizes)):
                 return None
-            logarithms = [math.log10(max(size, _SMALLEST)) for size in sizes]
+            logarithms = [*map(_logarithm, sizes)]
             middle = median(logarithms)
             spread = max(abs(value - middle) for value in logarithms)
             return cls(measure=measure, centre=10**middle, width=max(_MIN_WIDTH, _SPREADS * spread))
@@ -75,12 +81,14 @@ class ErrorScale:
             return False
         if self.centre is None or math.isinf(size.value):
             return (self.centre is None) != math.isinf(size.value)
-        return abs(math.log10(max(size.value, _SMALLEST) / self.centre)) > self.width
+        # A quotient of the two may be too small for a float.
+        return abs(_logarithm(size.value) - _logarithm(self.centre)) > self.width
 
     def __str__(self) -> str:
         if self.centre is None:
             return "not finite"
-        return f"{ErrorSize(self.measure, self.centre)}, within a factor of {10**self.width:.0f}"
+        factor = f"1e{self.width:.0f}" if self.width > _MAX_PLAIN_WIDTH else f"{10**self.width:.0f}"
+        return f"{ErrorSize(self.measure, self.centre)}, within a factor of {factor}"
 
 
 _T = TypeVar("_T")

@@ -181,8 +181,15 @@ class Limits:
         return max(0.0, (self._end - datetime.now().astimezone()).total_seconds())
 
     def count_run(self, platform: str) -> None:
-        """Count a run that is about to start. Raises `OutOfTimeError`, `QuotaSpentError`."""
+        """Count a run that is about to start.
+
+        Raises `OutOfTimeError`, `QuotaSpentError`, and `BudgetSpentError` where the job no longer has the platform.
+        """
         self.check()
+        if platform not in self._quota:
+            raise BudgetSpentError(
+                f"the job no longer has platform {platform}; a night of a job that has it goes on"
+            )
         quota = self._quota[platform]
         if quota is not None and self._used[platform] >= quota:
             raise QuotaSpentError

@@ -209,9 +209,7 @@ class RegressionTask(ABC):
             return None
         bisection = self._bisection = self._find() or self._begin()
         resources.enter_context(bisection.record_drive())
-        row = bisection.journal.row()
-        if row.outcome not in (None, BisectionOutcome.BUDGET):
-            self._store_conclusion(bisection, read_document(Conclusion, row.conclusion))
+        if self.store_result():
             return None
         return bisection.open_for_driving(
             NamedProgress(self._output, cell_label(self.regression.cell)), resources
@@ -308,6 +306,11 @@ class RegressionTask(ABC):
     def _begin(self) -> StoredBisection:
         context, regression, ends = self.context, self.regression, self.ends()
         cell, config = regression.cell, context.config
+        if cell.platform not in config.platforms or cell.tolerance not in config.tolerances:
+            raise UserError(
+                f"expected a job with platform {cell.platform} and tolerance {cell.tolerance}, found one that no "
+                f"longer has both; the search for its {self.purpose} waits for them"
+            )
         plan = prepare(
             Question(
                 stack=context.stack,

@@ -45,8 +45,8 @@ def same_buffers(
             matched.add(theirs)
     left = {name: buffer for buffer, name in reference_names.items() if buffer not in matched}
     for buffer, name in names.items():
-        if name is not None and name in left:
-            same.setdefault(buffer, left[name])
+        if name is not None and name in left and buffer not in same:
+            same[buffer] = left.pop(name)
     return same
 
 
@@ -466,11 +466,14 @@ class _Comparison:
         if same and ours.tensor_id is not None and len(self.tenants.get(ours.tensor_id, ())) > 1:
             return placed
         buffer = None if ours.tensor_id is None else self.buffers.get(ours.tensor_id)
-        swapped = next((each.index for each in other.task.arguments if each.tensor_id == buffer), None)
+        # A tensor that the runtime allocates for the task has no id.
+        known = [each for each in other.task.arguments if each.tensor_id is not None]
+        swapped = next((each.index for each in known if each.tensor_id == buffer), None)
         if swapped is not None and swapped != ours.index:
             return DifferenceKind.TENSOR, f"{label} is what argument {swapped} is in the good build"
         writer = counterpart_of(self.writers.writer_before(task, ours.index), self.alignment.reference_of)
-        fed_alike = ours.type.may_read and writer == self.reference_writers.writer_before(other, theirs.index)
+        right_writer = self.reference_writers.writer_before(other, theirs.index)
+        fed_alike = ours.type.may_read and writer is not None and writer == right_writer
         if same or fed_alike:
             return placed
         return DifferenceKind.TENSOR, f"{label} was {was or 'another tensor'}"

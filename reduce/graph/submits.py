@@ -220,6 +220,7 @@ def _is_countable(orchestration: Orchestration, submit: Submit) -> bool:
         and submit.kind is not SubmitKind.GRAPH
         and entry.start < submit.statement.start < entry.end
         and all(block.kind is not BlockKind.LAMBDA for block in submit.blocks)
+        and not _is_unbraced_body(submit, orchestration.source)
         and (before.endswith((b"{", b"}", b";")) or _ends_in_comment(before))
     )
 

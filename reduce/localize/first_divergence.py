@@ -579,9 +579,9 @@ def next_tasks(observations: Observations, budget: int) -> tuple[int, ...]:
         if observations.dag.bytes_of(deciding) <= budget
         else _separating_tasks(observations, suspects, budget)
     )
-    unexplained = observations.unexplained_tasks() & ~suspects
-    _add_sinks(observations, unexplained, budget, chosen)
-    useful = deciding | unexplained
+    sinks = _sinks(observations, observations.unexplained_tasks() & ~suspects)
+    _add_within_budget(observations, sinks, budget, chosen)
+    useful = deciding | sinks
     if not chosen.any() and useful.any():
         raise BudgetTooSmallError(min(observations.dag.sizes[task] for task in np.flatnonzero(useful)))
     return tuple(int(task) for task in np.flatnonzero(chosen))
@@ -615,16 +615,21 @@ def _separating_tasks(observations: Observations, suspects: Mask, budget: int) -
     return chosen
 
 
-def _add_sinks(observations: Observations, region: Mask, budget: int, chosen: Mask) -> None:
-    """Add to `chosen` the tasks of a region whose results no task of the region reads, as far as the budget goes.
+def _sinks(observations: Observations, region: Mask) -> Mask:
+    """Return the tasks of a region whose results no task of the region reads.
 
     If such a task is clean, all its ancestors are presumed clean.
     """
-    budget -= observations.dag.bytes_of(chosen)
     is_read = np.zeros(len(observations.dag), np.bool_)
     for task in np.flatnonzero(region):
         is_read[list(observations.dag.predecessors[task])] = True
-    for task in np.flatnonzero(region & ~is_read & ~chosen):
+    return region & ~is_read
+
+
+def _add_within_budget(observations: Observations, tasks: Mask, budget: int, chosen: Mask) -> None:
+    """Add tasks to `chosen`, as far as the budget goes for all that are chosen."""
+    budget -= observations.dag.bytes_of(chosen)
+    for task in np.flatnonzero(tasks & ~chosen):
         if observations.dag.sizes[task] <= budget:
             chosen[task] = True
             budget -= observations.dag.sizes[task]

@@ -373,6 +373,8 @@ def is_similar_error(error: float, whole_run_errors: Iterable[float]) -> bool:
 
 
 _OUTPUT = re.compile(r"(?P<name>[^,\[\]]+)(?:\[(?P<marks>[^\]]*)\])?")
+_MORE = re.compile(r",\+\d+ #[0-9a-f]+$")
+"""The end of a signature that does not name all outputs."""
 
 
 def parse_outputs(signature: str | None) -> dict[str, frozenset[str]]:
@@ -383,7 +385,7 @@ def parse_outputs(signature: str | None) -> dict[str, frozenset[str]]:
     """
     return {
         match["name"]: frozenset(filter(None, (match["marks"] or "").split(",")))
-        for match in _OUTPUT.finditer(signature or "")
+        for match in _OUTPUT.finditer(_MORE.sub("", signature or ""))
     }
 
 

@@ -19,6 +19,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
@@ -651,8 +652,10 @@ def _join_names(names: list[str]) -> str:
     whole = ",".join(names)
     if len(whole) <= MAX_SIGNATURE:
         return whole
-    shown = whole[:MAX_SIGNATURE].rpartition(",")[0] or whole[:MAX_SIGNATURE]
-    more = len(names) - shown.count(",") - 1
+    # A name may hold commas itself, between its marks.
+    fitting = [*takewhile(lambda text: len(text) < MAX_SIGNATURE, accumulate(names, "{},{}".format))]
+    shown = fitting[-1] if fitting else whole[:MAX_SIGNATURE]
+    more = len(names) - max(1, len(fitting))
     return f"{shown},+{more} #{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 

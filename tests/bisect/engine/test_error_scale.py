@@ -1,6 +1,7 @@
 """Errors of another size are another failure; those of one fault are not, however they are spread."""
 
 import random
+import sys
 
 import pytest
 
@@ -23,6 +24,9 @@ NAN = {"y": {"not_finite": 0.5, "beyond_tolerance": 0.5}}
         ([1e-2], 1.2e-3, False),
         ([1e-2], 9e-4, True),
         ([1e-2] * 5, 0.0, True),
+        # The quotient of the two sizes is no float any more.
+        ([1e30], 0.0, True),
+        ([sys.float_info.max], 1.0, True),
         # A failure whose own runs lie far apart may lie further still.
         ([1e-3, 1e-2, 1e-1], 9.0, False),
         ([1e-3, 1e-2, 1e-1], 11.0, True),
@@ -64,3 +68,10 @@ def test_runs_of_the_failing_end_itself_are_never_another_failure() -> None:
         scale = ErrorScale.from_runs(runs)
         assert scale is not None
         assert not any(scale.is_other(each) for each in runs)
+
+
+def test_a_scale_is_shown_however_wide_it_is() -> None:
+    shown = [
+        str(ErrorScale.from_runs([run(each) for each in sizes])) for sizes in ([1e-2], [0.0, 1e-2, 1e-2])
+    ]
+    assert shown == ["relative l2 0.01, within a factor of 10", "relative l2 0.01, within a factor of 1e894"]

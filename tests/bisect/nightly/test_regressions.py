@@ -1,19 +1,24 @@
 """What comes of the bisections of a regression: its culprit, its fix, or why none is named."""
 
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from precision_bisect.bisect.drive.loop import BudgetSpentError
 from precision_bisect.bisect.drive.session import StoredBisection
 from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
 from precision_bisect.bisect.listing import print_history
-from precision_bisect.bisect.nightly.matrix import OutOfTimeError
-from precision_bisect.bisect.nightly.regressions import FindFix, NightContext, close_incidents
+from precision_bisect.bisect.nightly.matrix import Limits, NightlyConfig, OutOfTimeError
+from precision_bisect.bisect.nightly.regressions import FindCulprit, FindFix, NightContext, close_incidents
 from precision_bisect.runner.errors import EndsError, UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import BisectionJournal
+from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.nights import CellKey, JobJournal
 from precision_bisect.store.tables import RegressionRow
 from precision_bisect.store.vocabulary import BisectionOutcome, Seeks
@@ -147,3 +152,51 @@ def test_what_a_night_s_end_cut_off_waits_for_the_next(recovered: Recovered) -> 
     assert recovered.task().open(cast(Any, None)) is None
     assert len(recovered.waiting()) == 1
     assert "search for its fix was not begun" in recovered.problems[0]
+
+
+class TimeLeft:
+    """The limits of a night that has just begun."""
+
+    def check(self) -> None:
+        pass
+
+
+def test_a_platform_that_a_job_no_longer_has_ends_no_night(recovered: Recovered) -> None:
+    config = NightlyConfig(job="job", stack="demo", cases=("one.py",), platforms=cast(Any, {"other": {}}))
+    recovered.context = replace(
+        recovered.context,
+        config=config,
+        stack=cast(Any, SimpleNamespace(searched="compiler")),
+        limits=cast(Any, TimeLeft()),
+    )
+    with pytest.raises(
+        UserError, match="platform sim and tolerance default, found one that no longer has both"
+    ):
+        recovered.task().open(cast(Any, None))
+    with pytest.raises(BudgetSpentError, match="no longer has platform sim"):
+        Limits(config, begun=datetime.now(UTC), budget=None).count_run("sim")
+
+
+def test_ends_of_a_culprit_that_did_not_differ_are_asked_again_after_a_kill(recovered: Recovered) -> None:
+    """The night was killed after the bisection had ended, and before it was noted."""
+    journal = recovered.journal
+    regression = journal.regressions.open(
+        recovered.night.id,
+        journal.regressions.find_unfixed()[0].cell_id,
+        last_good=GOOD,
+        first_bad=BAD,
+        bad_when="mismatch",
+    )
+    journal.regressions.update(regression.id, bisection_id=recovered.bisection)
+    context = replace(recovered.context, limits=cast(Any, TimeLeft()))
+    (opened,) = journal.regressions.all_open()
+    task = FindCulprit(context, opened, output=cast(Any, None), problems=recovered.problems)
+    conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message="the ends do not differ")
+    row = SimpleNamespace(outcome=conclusion.outcome, conclusion=write_document(conclusion))
+    ended = SimpleNamespace(journal=SimpleNamespace(row=lambda: row), record_drive=nullcontext)
+    task._find = lambda: cast(Any, ended)
+    with ExitStack() as resources:
+        assert task.open(resources) is None
+    (waiting,) = journal.regressions.all_open()
+    assert (waiting.bisection_id, waiting.problem) == (None, None)
+    assert recovered.problems == ["one.py on sim: the ends do not differ"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from precision_bisect.reduce.graph.differences import DifferenceKind, program_differences
+from precision_bisect.reduce.graph.differences import DifferenceKind, program_differences, same_buffers
+from precision_bisect.reduce.graph.tasks import Alignment, TaskList
 from tests.reduce.graph.small_graphs import Call, name_of, task_list
 
 CHAIN = (
@@ -121,3 +122,42 @@ def test_a_buffer_of_two_tensors_is_told_by_who_reads_the_wrong_one() -> None:
             "task 3 store: argument 0 (c) holds what task 2 other wrote, was what task 1 scale wrote",
         ),
     ]
+
+
+def _allocate_results(tasks: TaskList) -> TaskList:
+    """The same tasks, but the runtime allocates what they write."""
+    allocated = [
+        replace(
+            each,
+            task=replace(
+                each.task,
+                arguments=tuple(
+                    replace(argument, tensor_id=None, region=None) if argument.type.may_write else argument
+                    for argument in each.task.arguments
+                ),
+            ),
+        )
+        for each in tasks.tasks
+    ]
+    return TaskList(tasks.graph, tuple(allocated))
+
+
+def test_a_buffer_without_a_counterpart_is_no_result_that_the_runtime_allocates() -> None:
+    good = [Call(kernel, reads=[("x", 0)], writes=[("y", 0)]) for kernel in ("one", "two")]
+    bad = [good[0], replace(good[1], reads=[("w", 0)])]
+    found = program_differences(
+        _allocate_results(task_list(bad, first_id=100)),
+        _allocate_results(task_list(good)),
+        name_of=name_of(bad),
+        reference_name_of=name_of(good),
+    )
+    assert [each.text for each in found] == ["task 1 two: argument 0 (w) was x"]
+
+
+def test_of_two_buffers_with_one_name_one_is_the_reference_s() -> None:
+    failing, reference = (
+        task_list([Call(kernel, writes=[(kernel, 0)]) for kernel in kernels])
+        for kernels in (("a", "b"), ("c",))
+    )
+    apart = Alignment(reference_of={}, only_failing=(0, 1), only_reference=(0,))
+    assert same_buffers(failing, reference, apart, lambda *_: "t", lambda *_: "t") == {0: 0}

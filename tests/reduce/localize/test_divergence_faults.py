@@ -171,6 +171,14 @@ def test_a_task_larger_than_the_budget_is_said() -> None:
     assert caught.value.needed == 100
 
 
+def test_the_budget_that_is_needed_is_that_of_a_task_that_would_be_chosen() -> None:
+    """Before anything diverges, only the last results are dumped. Those before them may be smaller."""
+    observations = Observations(Dag(predecessors=((), (0,)), sizes=(100, 300)))
+    with pytest.raises(BudgetTooSmallError) as caught:
+        next_tasks(observations, 50)
+    assert next_tasks(observations, caught.value.needed) == (1,)
+
+
 def test_predecessors_come_first() -> None:
     with pytest.raises(ValueError, match="before it"):
         Dag(predecessors=((1,), ()), sizes=(1, 1))

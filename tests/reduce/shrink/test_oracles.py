@@ -82,6 +82,7 @@ def test_another_signature_is_another_failure(
 def test_outputs_of_a_signature() -> None:
     assert parse_outputs(None) == {}
     assert parse_outputs("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
+    assert parse_outputs("k[nan],out,+6 #2b83d980").keys() == {"k", "out"}
 
 
 @pytest.fixture

@@ -230,6 +230,13 @@ def test_different_long_lists_of_outputs_have_different_signatures() -> None:
     assert signature("x") != signature("y")
 
 
+def test_a_long_list_of_outputs_ends_at_a_whole_name_and_counts_the_others() -> None:
+    lines = [line for i in range(12) for line in (f"tensor_{i:02} differs by inf", "  got nan")]
+    shown, more = (classify(*lines, ending="exit 1").signature or "").split(",+")
+    assert shown == ",".join(f"tensor_{i:02}[nan,inf]" for i in range(8))
+    assert more.startswith("4 #")
+
+
 # --- Bounds --------------------------------------------------------------------------------------------------
 
 

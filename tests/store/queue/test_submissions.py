@@ -215,6 +215,17 @@ def test_what_was_to_be_cancelled_is_not_begun_again(
     assert state_of(queue, lost) == state_of(queue, handed) == (SubmissionState.CANCELLED, 130)
 
 
+def test_what_was_to_be_cancelled_is_cancelled_however_often_it_was_killed(queue: QueueJournal) -> None:
+    number = queue.submit(submission("one"))
+    for _ in range(2):
+        assert queue.take(HERE) is not None
+        queue.record_loss(number, HERE, tail="")
+    assert queue.take(HERE) is not None
+    queue.cancel(number)
+    queue.record_loss(number, HERE, tail="")
+    assert state_of(queue, number) == (SubmissionState.CANCELLED, 130)
+
+
 def test_a_board_is_given_back_and_kept_by_what_has_begun_on_it(
     queue: QueueJournal, sessions: sessionmaker[Session]
 ) -> None:
