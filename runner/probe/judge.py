@@ -74,11 +74,15 @@ class ErrorAbove:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedNumber:
-    """The condition that the last number printed as `pattern` is over or under a limit. It holds for nan."""
+    """The condition that the last number printed as `pattern` is over or under a limit.
+
+    With `holds_for_nan`, nan is on either side of it. It is on neither side otherwise.
+    """
 
     pattern: regex.Pattern[str]
     compare: str
     limit: float
+    holds_for_nan: bool
 
     def holds(self, printed: str | None) -> bool | None:
         """Return whether the condition holds for a printed text; None for a text that is no number."""
@@ -88,7 +92,7 @@ class PrintedNumber:
             number = float(printed.rstrip(".,;:"))
         except ValueError:
             return None
-        return math.isnan(number) or _COMPARISONS[self.compare](number, self.limit)
+        return self.holds_for_nan if math.isnan(number) else _COMPARISONS[self.compare](number, self.limit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +122,10 @@ class Condition:
         kind, colon, argument = text.partition(":")
         shown = f"{option} {text}"
         if argument.strip():
-            condition = _parse_general_condition(text, kind, argument, shown)
+            # No result may be right because it is nan.
+            condition = _parse_general_condition(
+                text, kind, argument, shown, holds_for_nan=option == "--bad-when"
+            )
             if condition is not None:
                 return condition
         if command:
@@ -369,7 +376,9 @@ def _describe_exit(exit_code: int, killed_by: str | None) -> str:
     )
 
 
-def _parse_general_condition(text: str, kind: str, argument: str, shown: str) -> Condition | None:
+def _parse_general_condition(
+    text: str, kind: str, argument: str, shown: str, *, holds_for_nan: bool
+) -> Condition | None:
     """Return a condition that applies to any run; None for another kind of condition."""
     match kind:
         case "regex":
@@ -383,7 +392,9 @@ def _parse_general_condition(text: str, kind: str, argument: str, shown: str) ->
         case "exit":
             return Condition(text=text, exit_code=_parse_exit_code(shown, argument))
         case "log":
-            return Condition(text=text, number=_parse_printed_number(shown, argument))
+            return Condition(
+                text=text, number=_parse_printed_number(shown, argument, holds_for_nan=holds_for_nan)
+            )
         case _:
             return None
 
@@ -401,7 +412,7 @@ def _parse_exit_code(shown: str, text: str) -> int:
     return int(text)
 
 
-def _parse_printed_number(shown: str, text: str) -> PrintedNumber:
+def _parse_printed_number(shown: str, text: str, *, holds_for_nan: bool) -> PrintedNumber:
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
         raise UsageError(
@@ -415,8 +426,10 @@ def _parse_printed_number(shown: str, text: str) -> PrintedNumber:
     try:
         limit = float(found["limit"])
     except ValueError:
-        raise UsageError(f"{shown}: expected a number to compare with, found {found['limit']!r}") from None
-    return PrintedNumber(pattern=pattern, compare=found["compare"], limit=limit)
+        limit = math.nan
+    if math.isnan(limit):
+        raise UsageError(f"{shown}: expected a number to compare with, found {found['limit']!r}")
+    return PrintedNumber(pattern=pattern, compare=found["compare"], limit=limit, holds_for_nan=holds_for_nan)
 
 
 def _parse_size(shown: str, measure: str, number: str) -> float:

@@ -128,6 +128,7 @@ def test_text_survives_parsing(text: str) -> None:
         ("log:error", "expected log:/PATTERN/ > NUMBER"),
         ("log:/error/ > 1", r"expected one group around the number, such as \(\\S\+\), found 0"),
         (r"log:/(\S+)/ > big", "expected a number to compare with, found 'big'"),
+        (r"log:/(\S+)/ > nan", "expected a number to compare with, found 'nan'"),
     ],
 )
 def test_other_texts_are_usage_errors(text: str, message: str) -> None:
@@ -245,6 +246,14 @@ def test_a_pass_is_what_good_when_says() -> None:
     assert run(2, "", good="regex:all fine") is B
     assert run(3, "all fine", bad="regex:WRONG", good="exit:3") is G
     assert run(0, "all fine", bad="regex:WRONG", good="exit:3") is S
+
+
+@pytest.mark.parametrize("limit", ["< 0.002", "> 0.9"])
+def test_nan_is_never_good(limit: str) -> None:
+    good = rf"log:/score: (\S+)/ {limit}"
+    assert run(0, "score: 0.001" if "<" in limit else "score: 1", good=good) is G
+    assert run(0, "score: nan", good=good) is S
+    assert run(1, "score: nan", good=good) is B
 
 
 @pytest.mark.parametrize("text", ["regex:^(a|aa)+$", "not-regex:(a|aa)+$", r"log:/^(\d|\d\d)+$/ > 1"])
