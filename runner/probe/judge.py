@@ -24,7 +24,7 @@ from ..errors import UsageError, UserError, nearest_name, suggestion
 from ..verdict.classify import Classification, Classifier, HarnessOutcome
 from ..verdict.output_lines import plain_texts
 from ..verdict.rules import MEASURES, SENT_FROM_OUTSIDE, Ending, error_size, measure_words, signal_of
-from ..verdict.symptoms import Family, SymptomReader, Symptoms, exception_family
+from ..verdict.symptoms import UNITTEST_NAME, Family, SymptomReader, Symptoms, exception_family
 
 Crash = Literal["skip", "bad", "stop"]
 """What a command that a signal ends means: a skip, a bad commit, or the end of the bisection as with `git bisect run`.
@@ -177,7 +177,7 @@ class Condition:
         failed = [
             each
             for each in symptoms.shown
-            if each.family is Family.TEST and f"{each.name} ".startswith(f"{self.test} ")
+            if each.family is Family.TEST and self.test in _spellings(each.name)
         ]
         errors = [each.text.partition(": ") for each in failed if each.text]
         if any(exception_family(name, message).prevents_check for name, _, message in errors):
@@ -197,6 +197,12 @@ class Condition:
             return None
         is_measured = self.error.holds(classification) is not None
         return None if is_measured else f"no {measure_words(self.error.measure)} was measured"
+
+
+def _spellings(test: str) -> tuple[str, ...]:
+    """Return the names by which a test may be asked for: as it was printed, and without the details of unittest."""
+    match = UNITTEST_NAME.fullmatch(test)
+    return (test,) if match is None else (test, match["test"], match["method"])
 
 
 @dataclass

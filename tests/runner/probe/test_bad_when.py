@@ -239,6 +239,20 @@ def test_three_outcomes_of_a_command(bad: str, code: int, lines: list[str], judg
     assert run(code, *lines, bad=bad) is judgement
 
 
+@pytest.mark.parametrize(
+    ("test", "line", "judgement"),
+    [
+        ("adds", "not ok 1 - adds", B),
+        ("adds", "not ok 1 - adds negative numbers", S),
+        ("adds", "FAIL: adds (m.Case.adds) [n=1]", B),
+        ("adds (m.Case.adds)", "FAIL: adds (m.Case.adds) [n=1]", B),
+        ("adds (m.Case.adds)", "FAIL: adds (m.Other.adds)", S),
+    ],
+)
+def test_a_test_is_asked_for_by_its_whole_name(test: str, line: str, judgement: Judgement) -> None:
+    assert run(1, line, bad=f"test:{test}") is judgement
+
+
 def test_a_pass_is_what_good_when_says() -> None:
     assert run(0, "all fine", good="regex:all fine") is G
     assert run(0, "", good="regex:all fine") is S
