@@ -9,7 +9,15 @@ In between, `likeness` gives a probability. It is a prior: how often two failure
 import re
 from collections.abc import Iterable, Sequence, Set
 
-from .symptoms import Family, Symptom, Symptoms, all_errors, all_last_lines, exception_family
+from .symptoms import (
+    UNITTEST_NAME,
+    Family,
+    Symptom,
+    Symptoms,
+    all_errors,
+    all_last_lines,
+    exception_family,
+)
 
 SURE_LIKENESS = 0.99
 """A failure with at least this likeness counts as the failing end's. With 1 - SURE_LIKENESS or less it is another."""
@@ -182,8 +190,8 @@ def strip_parameters(test: str) -> str:
     """
     if "::" in test and test.endswith("]"):
         return test.partition("[")[0]
-    name, parenthesis, _ = test.partition(") ")
-    return name + parenthesis.rstrip()
+    match = UNITTEST_NAME.fullmatch(test)
+    return test if match is None else match["test"]
 
 
 _CTEST_FAMILIES = {
