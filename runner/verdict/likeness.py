@@ -238,12 +238,13 @@ def _pair_likeness(one: Symptom, other: Symptom) -> float:
 def _lines_likeness(run: Symptoms, end: Symptoms, usual_lines: Set[str], other_code: float) -> float:
     """Return the likeness of two runs by the last lines that no passing run prints.
 
-    `other_code` is the likeness of two runs whose lines are equal, but not their exit codes.
+    `other_code` is the likeness of two runs whose lines are equal, but not their exit codes. With `_SAME`, the exit
+    codes do not matter.
     """
     here, there = (
         " ".join(line for line in each.last_lines if line not in usual_lines) for each in (run, end)
     )
-    same_code = run.exit_code == end.exit_code
+    same_code = other_code == _SAME or run.exit_code == end.exit_code
     if here == there:
         if _progress(run, usual_lines) != _progress(end, usual_lines):
             return _OTHER_PROGRESS

@@ -76,6 +76,14 @@ def test_parentheses_in_a_name_are_no_parameters(one: str, other: str, expected:
     assert told(shown(one), shown(other)) == expected
 
 
+def test_a_code_that_counts_failures_makes_two_failures_of_a_test_no_surer() -> None:
+    failed = "\u2716 keeps the order of all rows"
+    end = shown("checked the order of rows and columns in all files", failed)
+    other = "checked the order of rows and columns in the cache"
+    assert told(shown(other, failed), end) == UNSURE
+    assert told(shown(other, failed, code=2), end) == UNSURE
+
+
 def test_what_passing_runs_print_too_says_nothing() -> None:
     passing = shown("warning: error: cache is cold", "ok", code=0)
     end = shown("warning: error: cache is cold", "wrong by 3")
