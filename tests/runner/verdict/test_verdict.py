@@ -230,6 +230,14 @@ def test_different_long_lists_of_outputs_have_different_signatures() -> None:
     assert signature("x") != signature("y")
 
 
+def test_outputs_that_a_signature_leaves_out_are_counted() -> None:
+    lines = [line for i in range(30) for line in (f"output_{i:02} differs by inf", "  got nan")]
+    signature = classify(*lines, ending="exit 1").signature or ""
+    shown, _, more = signature.partition(",+")
+    assert shown == ",".join(f"output_{i:02}[nan,inf]" for i in range(8))
+    assert more.startswith("22 #")
+
+
 # --- Bounds --------------------------------------------------------------------------------------------------
 
 
