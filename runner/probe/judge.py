@@ -343,7 +343,10 @@ def distinguishing_condition(symptoms: Symptoms, *, but_not: Symptoms) -> str | 
         else:
             continue
         condition = Condition.parse(text, option="--bad-when", command=True)
-        if not condition.holds(NOT_JUDGED, LineMatcher(None), but_not):
+        holds, holds_for_other = (
+            condition.holds(NOT_JUDGED, LineMatcher(None), each) for each in (symptoms, but_not)
+        )
+        if holds and not holds_for_other:
             return text
     printed = (_distinguishing_words(str(each), symptoms, but_not) for each in symptoms.causes)
     return next((f"regex:{words}" for words in printed if words), None)

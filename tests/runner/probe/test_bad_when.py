@@ -156,6 +156,7 @@ def test_a_command_has_no_verdicts_of_a_stack(text: str, message: str) -> None:
         ("ValueError: no scale", "FAIL: layout is wrong", "exception:ValueError"),
         ("FAIL: max error 0.5", "FAIL: max error 0.9 and more", None),
         ("FAIL: 0.5", "FAIL: layout is wrong", None),
+        ("FAILED t.py::test_y - ImportError: no x", "FAIL: layout is wrong", "regex:ImportError: no x"),
         ("ERROR: /build/a/x.cpp differs [1]", "FAIL: layout is wrong", "regex:differs \\["),
     ],
 )
