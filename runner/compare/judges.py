@@ -461,7 +461,7 @@ def compare_files(actual: Source, expected: Source) -> Iterator[ComparisonResult
         )
     actual_files, expected_files = set(actual.plain_files), set(expected.plain_files)
     for path in sorted(actual_files | expected_files):
-        if path in actual_files & expected_files:
+        if path in actual_files and path in expected_files:
             yield _compare_bytes(path, actual.path / path, expected.path / path)
         elif not (actual.is_refused(path) or expected.is_refused(path)):
             side = actual if path in actual_files else expected

@@ -1,5 +1,6 @@
 """Two sources name by name: what is equal, what differs and why, and what cannot be told."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,14 @@ def test_names_of_one_side_alone_differ() -> None:
     assert (found["x"].outcome, found["x"].identical) == (Equality.EQUAL, True)
     assert (found["less"].outcome, found["less"].reason) == (Equality.DIFFERENT, "only in b")
     assert found["more"].reason == "only in a"
+
+
+def test_many_files_take_no_time_of_their_square() -> None:
+    files = tuple(f"log{number}" for number in range(12_000))
+    a, b = (replace(source(side, {}), plain_files=files) for side in ("a", "b"))
+    begun = time.process_time()
+    assert len(compared(a, b)) == len(files)
+    assert time.process_time() - begun < 4
 
 
 def test_two_single_tensors_are_compared_whatever_their_names() -> None:
