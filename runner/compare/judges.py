@@ -525,7 +525,7 @@ def _compare_name(
 def _neighbours(source: Source, name: str) -> list[Entry]:
     """Return the tensors near this one in the listing, the nearest first."""
     position = source.positions[name]
-    neighbours = source.tensor_names[max(position - _MAX_NEIGHBOURS, 0) : position + _MAX_NEIGHBOURS]
+    neighbours = source.tensor_names[max(position - _MAX_NEIGHBOURS, 0) : position + _MAX_NEIGHBOURS + 1]
     nearest_first = sorted(neighbours, key=lambda other: abs(source.positions[other] - position))
     return [source.tensors[other] for other in nearest_first if other != name]
 

@@ -10,6 +10,7 @@ import torch
 
 from precision_bisect.runner.build_output.files import MalformedFileError
 from precision_bisect.runner.compare.diff_command import check_sources
+from precision_bisect.runner.compare.finding import Pattern
 from precision_bisect.runner.compare.judges import Comparison, ComparisonResult, Equality, compare_sources
 from precision_bisect.runner.compare.sources import Entry, Scalar, Source
 from precision_bisect.runner.compare.statistics import Tolerance
@@ -58,6 +59,14 @@ def test_many_files_take_no_time_of_their_square() -> None:
     begun = time.process_time()
     assert len(compared(a, b)) == len(files)
     assert time.process_time() - begun < 4
+
+
+def test_as_many_tensors_before_a_wrong_one_as_after_it_may_explain_it() -> None:
+    random = torch.Generator().manual_seed(1)
+    tensors = {f"x{number:02}": torch.randn(64, generator=random) for number in range(40)}
+    for other in ("x04", "x36"):
+        found = compared(source("a", {**tensors, "x20": tensors[other]}), source("b", tensors))["x20"]
+        assert [each.pattern for each in found.patterns] == [Pattern.STALE]
 
 
 def test_two_single_tensors_are_compared_whatever_their_names() -> None:
