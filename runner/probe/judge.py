@@ -296,7 +296,7 @@ class JudgingRule:
         match self.bad.holds(classification, bad_matcher, symptoms):
             case True:
                 return Judgement.BAD
-            case False if passes or self.bad.error is not None:
+            case False if passes or (self.bad.error is not None and self.good is None):
                 return Judgement.GOOD
             case _:
                 return Judgement.SKIP

@@ -55,6 +55,19 @@ def test_a_verdict_is_bad_pass_is_good_and_the_rest_is_skipped(verdict: Verdict)
     assert judge("mismatch", found(verdict)) is expected.get(verdict, S)
 
 
+def test_a_small_error_is_good_only_if_what_good_when_asks_for_was_shown() -> None:
+    rule = JudgingRule.parse("relative_l2:1e-4", good="regex:all checked")
+    assert rule.good is not None
+    small = Classification(
+        verdict=Verdict.MISMATCH, signature=None, evidence=(), metrics={"out": {"relative_l2": 1e-6}}
+    )
+    for line, expected in (("all checked", G), ("3 left out", S)):
+        seen = LineMatcher(rule.good.line_pattern)
+        seen.feed(line)
+        found = rule.judge(small, Symptoms(exit_code=1), bad_matcher=LineMatcher(None), good_matcher=seen)
+        assert found is expected
+
+
 def test_a_signature_must_be_the_same() -> None:
     text = "signature:out[nan]"
     assert judge(text, found(Verdict.MISMATCH, "out[nan]")) is B
