@@ -13,6 +13,7 @@ Names are listed in the order in which a run makes their values: data first, the
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable, KeysView, Mapping, Sequence
@@ -183,7 +184,7 @@ def open_sources(paths: Sequence[Path], ignored: Sequence[str] = ()) -> list[Sou
         BuildOutputError: one of the paths has no tensors.
     """
     for path in paths:
-        if not path.exists():
+        if not os.path.exists(path):  # noqa: PTH110 (pathlib's raises where the name is too long)
             near = nearest_path(path)
             raise MissingFileError(
                 path=path,

@@ -50,6 +50,15 @@ def test_a_link_says_what_a_file_without_a_suffix_is(name: str, tmp_path: Path) 
     assert entry.open().torch().tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("below", ["", "y.pt"])
+def test_a_path_that_is_too_long_is_missing(below: str, tmp_path: Path) -> None:
+    path = tmp_path / ("y" * 300) / below
+    with pytest.raises(MissingFileError, match="found nothing"):
+        open_source(path)
+    with pytest.raises(MissingFileError, match="found nothing"):
+        Folder.open(path, expected="a folder")
+
+
 def test_a_folder_of_files_and_golden_data(tmp_path: Path) -> None:
     write(tmp_path / "golden" / "in" / "x.pt", 1)
     write(tmp_path / "golden" / "out" / "y.pt", 2)
