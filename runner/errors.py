@@ -70,9 +70,9 @@ def nearest_name(name: str, known: Sequence[str]) -> str | None:
 def nearest_path(path: Path) -> Path | None:
     """Return a missing path with its first missing part replaced by the most similar entry; None without one."""
     missing = path
-    while not missing.parent.is_dir():
-        missing = missing.parent
     with suppress(OSError):
+        while not missing.parent.is_dir():
+            missing = missing.parent
         near = nearest_name(missing.name, [entry.name for entry in missing.parent.iterdir()])
         meant = None if near is None else missing.parent / near / path.relative_to(missing)
         return meant if meant is not None and meant.exists() else None

@@ -140,8 +140,9 @@ class Folder:
     @classmethod
     def open(cls, root: Path, *, expected: str) -> Folder:
         """Return the folder `root`, which may be a link. Raises `MissingFileError` if it is not a folder."""
-        if not root.is_dir():
-            found = "a file" if root.exists() else "nothing"
+        # pathlib's functions raise where the name is too long.
+        if not os.path.isdir(root):  # noqa: PTH112
+            found = "a file" if os.path.exists(root) else "nothing"  # noqa: PTH110
             raise MissingFileError(path=root, expected=expected, found=found)
         return cls(root.resolve())
 

@@ -520,7 +520,7 @@ def _has_no_gaps(region: Region) -> bool:
 def _are_boxes_disjoint(first: Region, second: Region) -> bool | None:
     """Return whether two boxes of one row-major array share no element; None if the regions are no such boxes."""
     strides = first.strides
-    if not strides or strides[-1] != 1 or any(b <= 0 or a % b for a, b in pairwise(strides)):
+    if not strides or strides[-1] != 1 or 0 in strides or any(a % b for a, b in pairwise(strides)):
         return None
     disjoint = False
     offset_a, offset_b = first.start_offset, second.start_offset

@@ -480,8 +480,10 @@ class FileContents:
     held: int = 0
 
 
-def load_tensors(folder: Folder, relative: PurePath | str, *, mapped: bool = False) -> FileContents:
-    """Return all tensors in the file `relative` to `folder`.
+def load_tensors(
+    folder: Folder, relative: PurePath | str, *, mapped: bool = False, suffix: str = ""
+) -> FileContents:
+    """Return all tensors in the file `relative` to `folder`. `suffix` counts in place of that of its name, if given.
 
     A file of torch is read into memory at once. With `mapped`, it is mapped if it has more than `MAX_UNMAPPED_BYTES`
     bytes. This is faster if only the names are needed.
@@ -491,13 +493,14 @@ def load_tensors(folder: Folder, relative: PurePath | str, *, mapped: bool = Fal
             plain values, and lists and dictionaries of them.
     """
     name = PurePath(relative)
-    if name.suffix == ".npy":
+    suffix = suffix or name.suffix
+    if suffix == ".npy":
         return FileContents(tensors={"": npy_tensor(folder, relative)}, scalars={})
-    if name.suffix == ".npz":
+    if suffix == ".npz":
         return FileContents(tensors=list_npz(folder, relative), scalars={}, is_open=True)
     path, size = folder.find(relative, expected=_TORCH)
     mapped = mapped and size > MAX_UNMAPPED_BYTES
-    loaded = _load_torch_file(folder, name, mapped=mapped)
+    loaded = _load_torch_file(folder, name, mapped=mapped, suffix=suffix)
     tensors: dict[str, StoredTensor] = {}
     scalars: dict[str, Scalar] = {}
     for key, value in _name_leaves(_leaves(path, loaded)).items():
@@ -512,12 +515,12 @@ def load_tensors(folder: Folder, relative: PurePath | str, *, mapped: bool = Fal
     return FileContents(tensors=tensors, scalars=scalars, mapped=mapped, held=0 if mapped else size)
 
 
-def _load_torch_file(folder: Folder, name: PurePath, *, mapped: bool) -> object:
+def _load_torch_file(folder: Folder, name: PurePath, *, mapped: bool, suffix: str) -> object:
     """Return the object that torch saved in a file. The error for another file says which names tensor files have."""
     try:
         return load_object(folder, name, mapped=mapped)
     except MalformedFileError as error:
-        if name.suffix in SUFFIXES:
+        if suffix in SUFFIXES:
             raise
         raise MalformedFileError(
             path=error.path,

@@ -171,7 +171,10 @@ def _compare_runs(
             continue
         try:
             if entries is None:
-                raise IncomparableError("no whole tensor in every run")
+                are_scalars = all(name in source.scalars for source in (*runs, expected))
+                raise IncomparableError(
+                    "a scalar that differs" if are_scalars else "no whole tensor in every run"
+                )
             for entry in entries[:-1]:
                 require_one_shape(entry, entries[-1])
             views = [entry.open() for entry in entries]

@@ -461,7 +461,7 @@ def compare_files(actual: Source, expected: Source) -> Iterator[ComparisonResult
         )
     actual_files, expected_files = set(actual.plain_files), set(expected.plain_files)
     for path in sorted(actual_files | expected_files):
-        if path in actual_files & expected_files:
+        if path in actual_files and path in expected_files:
             yield _compare_bytes(path, actual.path / path, expected.path / path)
         elif not (actual.is_refused(path) or expected.is_refused(path)):
             side = actual if path in actual_files else expected
@@ -525,7 +525,7 @@ def _compare_name(
 def _neighbours(source: Source, name: str) -> list[Entry]:
     """Return the tensors near this one in the listing, the nearest first."""
     position = source.positions[name]
-    neighbours = source.tensor_names[max(position - _MAX_NEIGHBOURS, 0) : position + _MAX_NEIGHBOURS]
+    neighbours = source.tensor_names[max(position - _MAX_NEIGHBOURS, 0) : position + _MAX_NEIGHBOURS + 1]
     nearest_first = sorted(neighbours, key=lambda other: abs(source.positions[other] - position))
     return [source.tensors[other] for other in nearest_first if other != name]
 

@@ -13,6 +13,7 @@ Names are listed in the order in which a run makes their values: data first, the
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable, KeysView, Mapping, Sequence
@@ -183,7 +184,7 @@ def open_sources(paths: Sequence[Path], ignored: Sequence[str] = ()) -> list[Sou
         BuildOutputError: one of the paths has no tensors.
     """
     for path in paths:
-        if not path.exists():
+        if not os.path.exists(path):  # noqa: PTH110 (pathlib's raises where the name is too long)
             near = nearest_path(path)
             raise MissingFileError(
                 path=path,
@@ -203,7 +204,9 @@ def open_sources(paths: Sequence[Path], ignored: Sequence[str] = ()) -> list[Sou
 def _file_source(path: Path) -> Source:
     # The user named this file, which may be a link to anywhere. A tensor file cannot refer to other files.
     real = path.resolve()
-    files = _FileCache(Folder.open(real.parent, expected="a folder"))
+    # A store that names files by their content links to them from their own names.
+    suffix = "" if real.suffix in SUFFIXES else path.suffix
+    files = _FileCache(Folder.open(real.parent, expected="a folder"), suffix=suffix)
     contents = files.contents(real.name, mapped=True)
     tensors: dict[str, Entry] = {}
     for key, tensor in contents.tensors.items():
@@ -406,9 +409,13 @@ class _Listing:
 
 @dataclass
 class _FileCache:
-    """Keeps the most recently used tensor files of a folder, memory-mapped or read whole."""
+    """Keeps the most recently used tensor files of a folder, memory-mapped or read whole.
+
+    `suffix` counts in place of those of their names, if given.
+    """
 
     folder: Folder
+    suffix: str = ""
     entries: OrderedDict[str, FileContents] = field(default_factory=OrderedDict[str, FileContents])
     cost: int = 0
 
@@ -430,7 +437,7 @@ class _FileCache:
             return contents
         if contents is not None:
             self._drop(file)
-        self.entries[file] = contents = load_tensors(self.folder, file, mapped=mapped)
+        self.entries[file] = contents = load_tensors(self.folder, file, mapped=mapped, suffix=self.suffix)
         self.cost += _cost(contents)
         while len(self.entries) > 1 and self.cost > _MAX_CACHED_BYTES:
             self._drop(next(iter(self.entries)))

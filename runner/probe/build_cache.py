@@ -286,8 +286,8 @@ class SharedBuilds:
         """
         if self.trouble is not None:
             return False
-        with tempfile.TemporaryDirectory(dir=entry.parent, suffix=".incoming") as temporary:
-            archive = Path(temporary) / "archive"
+        with _folder_beside(entry) as temporary:
+            archive = temporary / "archive"
             try:
                 for each in (key, self._path_specific_key(key)):
                     if self._store.get(each, archive, max_bytes=self._max_bytes):
@@ -307,8 +307,8 @@ class SharedBuilds:
         key = self._path_specific_key(key) if self._occurs_in(entry) else key
         try:
             if not self._store.has(key):
-                with tempfile.TemporaryDirectory(dir=entry.parent, suffix=".incoming") as temporary:
-                    archive = Path(temporary) / "archive"
+                with _folder_beside(entry) as temporary:
+                    archive = temporary / "archive"
                     pack_folder(entry, archive)
                     self._store.put(key, archive)
         except BuildStoreError as error:
@@ -323,6 +323,14 @@ class SharedBuilds:
         # Links need no search, because a folder with absolute links is not offered.
         files = (path for path in entries_below(entry) if path.is_file() and not path.is_symlink())
         return any(_contains(path, names) for path in files)
+
+
+@contextmanager
+def _folder_beside(entry: Path) -> Generator[Path]:
+    """Make a temporary folder beside a claimed entry. It has the entry's key, so that no other process removes it."""
+    key = _key_of(entry)
+    with tempfile.TemporaryDirectory(dir=entry.parent, prefix=f"{key}.", suffix=_INCOMING_SUFFIX) as folder:
+        yield Path(folder)
 
 
 def _has_escaping_link(entry: Path) -> bool:
@@ -347,6 +355,11 @@ def _contains(path: Path, names: set[bytes]) -> bool:
                 return True
             end = text[-longest:]
     return False
+
+
+def _key_of(entry: Path) -> str:
+    """Return the key of an entry of the cache, or of what is on its way to be one. Keys have no dots."""
+    return entry.name.partition(".")[0]
 
 
 _SIZE_FILE = "size"
@@ -482,7 +495,7 @@ class BuildCache:
 
     def _discard(self, entry: Path) -> None:
         """Remove an entry, unless another process has claimed its key."""
-        with contextlib.suppress(Timeout, OSError), FileLock(self._locks / entry.stem, blocking=False):
+        with contextlib.suppress(Timeout, OSError), FileLock(self._locks / _key_of(entry), blocking=False):
             # An entry that is removed only in part must not pass for a complete one.
             outgoing = entry.with_suffix(_OUTGOING_SUFFIX)
             if entry != outgoing:

@@ -24,7 +24,7 @@ from ..errors import UsageError, UserError, nearest_name, suggestion
 from ..verdict.classify import Classification, Classifier, HarnessOutcome
 from ..verdict.output_lines import plain_texts
 from ..verdict.rules import MEASURES, SENT_FROM_OUTSIDE, Ending, error_size, measure_words, signal_of
-from ..verdict.symptoms import Family, SymptomReader, Symptoms, exception_family
+from ..verdict.symptoms import UNITTEST_NAME, Family, SymptomReader, Symptoms, exception_family
 
 Crash = Literal["skip", "bad", "stop"]
 """What a command that a signal ends means: a skip, a bad commit, or the end of the bisection as with `git bisect run`.
@@ -74,11 +74,15 @@ class ErrorAbove:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedNumber:
-    """The condition that the last number printed as `pattern` is over or under a limit. It holds for nan."""
+    """The condition that the last number printed as `pattern` is over or under a limit.
+
+    With `holds_for_nan`, nan is on either side of it. It is on neither side otherwise.
+    """
 
     pattern: regex.Pattern[str]
     compare: str
     limit: float
+    holds_for_nan: bool
 
     def holds(self, printed: str | None) -> bool | None:
         """Return whether the condition holds for a printed text; None for a text that is no number."""
@@ -88,7 +92,7 @@ class PrintedNumber:
             number = float(printed.rstrip(".,;:"))
         except ValueError:
             return None
-        return math.isnan(number) or _COMPARISONS[self.compare](number, self.limit)
+        return self.holds_for_nan if math.isnan(number) else _COMPARISONS[self.compare](number, self.limit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +122,10 @@ class Condition:
         kind, colon, argument = text.partition(":")
         shown = f"{option} {text}"
         if argument.strip():
-            condition = _parse_general_condition(text, kind, argument, shown)
+            # No result may be right because it is nan.
+            condition = _parse_general_condition(
+                text, kind, argument, shown, holds_for_nan=option == "--bad-when"
+            )
             if condition is not None:
                 return condition
         if command:
@@ -170,7 +177,7 @@ class Condition:
         failed = [
             each
             for each in symptoms.shown
-            if each.family is Family.TEST and f"{each.name} ".startswith(f"{self.test} ")
+            if each.family is Family.TEST and self.test in _spellings(each.name)
         ]
         errors = [each.text.partition(": ") for each in failed if each.text]
         if any(exception_family(name, message).prevents_check for name, _, message in errors):
@@ -190,6 +197,12 @@ class Condition:
             return None
         is_measured = self.error.holds(classification) is not None
         return None if is_measured else f"no {measure_words(self.error.measure)} was measured"
+
+
+def _spellings(test: str) -> tuple[str, ...]:
+    """Return the names by which a test may be asked for: as it was printed, and without the details of unittest."""
+    match = UNITTEST_NAME.fullmatch(test)
+    return (test,) if match is None else (test, match["test"], match["method"])
 
 
 @dataclass
@@ -283,7 +296,7 @@ class JudgingRule:
         match self.bad.holds(classification, bad_matcher, symptoms):
             case True:
                 return Judgement.BAD
-            case False if passes or self.bad.error is not None:
+            case False if passes or (self.bad.error is not None and self.good is None):
                 return Judgement.GOOD
             case _:
                 return Judgement.SKIP
@@ -330,7 +343,10 @@ def distinguishing_condition(symptoms: Symptoms, *, but_not: Symptoms) -> str | 
         else:
             continue
         condition = Condition.parse(text, option="--bad-when", command=True)
-        if not condition.holds(NOT_JUDGED, LineMatcher(None), but_not):
+        holds, holds_for_other = (
+            condition.holds(NOT_JUDGED, LineMatcher(None), each) for each in (symptoms, but_not)
+        )
+        if holds and not holds_for_other:
             return text
     printed = (_distinguishing_words(str(each), symptoms, but_not) for each in symptoms.causes)
     return next((f"regex:{words}" for words in printed if words), None)
@@ -369,7 +385,9 @@ def _describe_exit(exit_code: int, killed_by: str | None) -> str:
     )
 
 
-def _parse_general_condition(text: str, kind: str, argument: str, shown: str) -> Condition | None:
+def _parse_general_condition(
+    text: str, kind: str, argument: str, shown: str, *, holds_for_nan: bool
+) -> Condition | None:
     """Return a condition that applies to any run; None for another kind of condition."""
     match kind:
         case "regex":
@@ -383,7 +401,9 @@ def _parse_general_condition(text: str, kind: str, argument: str, shown: str) ->
         case "exit":
             return Condition(text=text, exit_code=_parse_exit_code(shown, argument))
         case "log":
-            return Condition(text=text, number=_parse_printed_number(shown, argument))
+            return Condition(
+                text=text, number=_parse_printed_number(shown, argument, holds_for_nan=holds_for_nan)
+            )
         case _:
             return None
 
@@ -401,7 +421,7 @@ def _parse_exit_code(shown: str, text: str) -> int:
     return int(text)
 
 
-def _parse_printed_number(shown: str, text: str) -> PrintedNumber:
+def _parse_printed_number(shown: str, text: str, *, holds_for_nan: bool) -> PrintedNumber:
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
         raise UsageError(
@@ -415,8 +435,10 @@ def _parse_printed_number(shown: str, text: str) -> PrintedNumber:
     try:
         limit = float(found["limit"])
     except ValueError:
-        raise UsageError(f"{shown}: expected a number to compare with, found {found['limit']!r}") from None
-    return PrintedNumber(pattern=pattern, compare=found["compare"], limit=limit)
+        limit = math.nan
+    if math.isnan(limit):
+        raise UsageError(f"{shown}: expected a number to compare with, found {found['limit']!r}")
+    return PrintedNumber(pattern=pattern, compare=found["compare"], limit=limit, holds_for_nan=holds_for_nan)
 
 
 def _parse_size(shown: str, measure: str, number: str) -> float:

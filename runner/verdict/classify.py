@@ -19,7 +19,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
@@ -652,10 +652,10 @@ def _join_names(names: list[str]) -> str:
     whole = ",".join(names)
     if len(whole) <= MAX_SIGNATURE:
         return whole
-    # A name may hold commas itself, between its marks.
-    fitting = [*takewhile(lambda text: len(text) < MAX_SIGNATURE, accumulate(names, "{},{}".format))]
-    shown = fitting[-1] if fitting else whole[:MAX_SIGNATURE]
-    more = len(names) - max(1, len(fitting))
+    # Each name takes a comma more than its length. The first is shown in any case, if only its beginning.
+    fitting = sum(end <= MAX_SIGNATURE for end in accumulate(len(name) + 1 for name in names))
+    shown = ",".join(names[: max(fitting, 1)])[:MAX_SIGNATURE]
+    more = len(names) - max(fitting, 1)
     return f"{shown},+{more} #{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 

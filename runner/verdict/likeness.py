@@ -9,7 +9,15 @@ In between, `likeness` gives a probability. It is a prior: how often two failure
 import re
 from collections.abc import Iterable, Sequence, Set
 
-from .symptoms import Family, Symptom, Symptoms, all_errors, all_last_lines, exception_family
+from .symptoms import (
+    UNITTEST_NAME,
+    Family,
+    Symptom,
+    Symptoms,
+    all_errors,
+    all_last_lines,
+    exception_family,
+)
 
 SURE_LIKENESS = 0.99
 """A failure with at least this likeness counts as the failing end's. With 1 - SURE_LIKENESS or less it is another."""
@@ -182,8 +190,8 @@ def strip_parameters(test: str) -> str:
     """
     if "::" in test and test.endswith("]"):
         return test.partition("[")[0]
-    name, parenthesis, _ = test.partition(") ")
-    return name + parenthesis.rstrip()
+    match = UNITTEST_NAME.fullmatch(test)
+    return test if match is None else match["test"]
 
 
 _CTEST_FAMILIES = {
@@ -230,12 +238,13 @@ def _pair_likeness(one: Symptom, other: Symptom) -> float:
 def _lines_likeness(run: Symptoms, end: Symptoms, usual_lines: Set[str], other_code: float) -> float:
     """Return the likeness of two runs by the last lines that no passing run prints.
 
-    `other_code` is the likeness of two runs whose lines are equal, but not their exit codes.
+    `other_code` is the likeness of two runs whose lines are equal, but not their exit codes. With `_SAME`, the exit
+    codes do not matter.
     """
     here, there = (
         " ".join(line for line in each.last_lines if line not in usual_lines) for each in (run, end)
     )
-    same_code = run.exit_code == end.exit_code
+    same_code = other_code == _SAME or run.exit_code == end.exit_code
     if here == there:
         if _progress(run, usual_lines) != _progress(end, usual_lines):
             return _OTHER_PROGRESS

@@ -167,7 +167,8 @@ def _rarity(texts: frozenset[str]) -> tuple[int, int]:
 
 _TRACEBACK_START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s+File "(?P<path>[^"]+)", line \d+')
-_EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:: .*)?$")
+# Without its module, an exception is taken for one only if its name begins with a capital.
+_EXCEPTION = re.compile(r"^(?:(?:[^\W\d]\w*\.|<locals>\.)+[^\W\d]\w*|[A-Z]\w*)(?:: .*)?$")
 _INSTALLED_FILE = re.compile(r"/(?:site|dist)-packages/|/lib/python[\d.]+/|^<")
 _CHAIN_LINES = (
     "During handling of the above exception, another exception occurred:",

@@ -243,7 +243,7 @@ BUILD_RULES = (
         "missing package {package}",
     ),
     _environment(
-        r"^\s*(?:\S*/)?(?:ba|da|z)?sh: .*\b(?P<tool>[\w.+-]+): (?:command )?not found$"
+        r"^\s*(?:\S*/)?(?:ba|da|z)?sh: (?:.*[\s/])?(?P<tool>[\w.+-]+): (?:command )?not found$"
         rf"|^\s*make(?:\[\d+\])?: (?P<program>{_TOOLS}): No such file or directory$"
         rf"|\[Errno 2\] No such file or directory: '(?P<command>{_TOOLS})'$",
         "missing tool {tool}{program}{command}",

@@ -72,6 +72,9 @@ class Family(StrEnum):
         return self in _MAY_BE_MACHINE
 
 
+UNITTEST_NAME = re.compile(r"(?P<test>(?P<method>\w+) \([\w.]+\))(?: [\[(].*)?")
+"""The name of a test as unittest prints it: the method, its class, and the parameters of a subtest that failed."""
+
 _NAMELESS_FAMILIES = frozenset({Family.ERROR, Family.CONSEQUENCE})
 """An error of these families has no name that distinguishes it."""
 _MAY_BE_MACHINE = frozenset({Family.MEMORY, Family.DISK, Family.NETWORK, Family.LICENSE})

@@ -301,6 +301,14 @@ def test_runs_do_not_pass_what_was_not_compared(tmp_path: Path) -> None:
     assert (done.exit_code, done.output) == (2, "more: not compared, no whole tensor in every run\n")
 
 
+def test_a_scalar_that_differs_in_a_run_is_called_so(tmp_path: Path) -> None:
+    for side, step in zip("abc", (3, 4, 3), strict=True):
+        (tmp_path / side).mkdir()
+        torch.save({"w": torch.ones(2), "step": step}, tmp_path / side / "state.pt")
+    done = run(*(tmp_path / side for side in "abc"))
+    assert (done.exit_code, done.output) == (2, "state.pt step: not compared, a scalar that differs\n")
+
+
 def test_a_format_that_is_not_read_is_named(tmp_path: Path) -> None:
     head = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
     for name in ("w.safetensors", "w.pt"):

@@ -1,5 +1,6 @@
 """Two sources name by name: what is equal, what differs and why, and what cannot be told."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 
 from precision_bisect.runner.build_output.files import MalformedFileError
 from precision_bisect.runner.compare.diff_command import check_sources
+from precision_bisect.runner.compare.finding import Pattern
 from precision_bisect.runner.compare.judges import Comparison, ComparisonResult, Equality, compare_sources
 from precision_bisect.runner.compare.sources import Entry, Scalar, Source
 from precision_bisect.runner.compare.statistics import Tolerance
@@ -49,6 +51,22 @@ def test_names_of_one_side_alone_differ() -> None:
     assert (found["x"].outcome, found["x"].identical) == (Equality.EQUAL, True)
     assert (found["less"].outcome, found["less"].reason) == (Equality.DIFFERENT, "only in b")
     assert found["more"].reason == "only in a"
+
+
+def test_many_files_take_no_time_of_their_square() -> None:
+    files = tuple(f"log{number}" for number in range(12_000))
+    a, b = (replace(source(side, {}), plain_files=files) for side in ("a", "b"))
+    begun = time.process_time()
+    assert len(compared(a, b)) == len(files)
+    assert time.process_time() - begun < 4
+
+
+def test_as_many_tensors_before_a_wrong_one_as_after_it_may_explain_it() -> None:
+    random = torch.Generator().manual_seed(1)
+    tensors = {f"x{number:02}": torch.randn(64, generator=random) for number in range(40)}
+    for other in ("x04", "x36"):
+        found = compared(source("a", {**tensors, "x20": tensors[other]}), source("b", tensors))["x20"]
+        assert [each.pattern for each in found.patterns] == [Pattern.STALE]
 
 
 def test_two_single_tensors_are_compared_whatever_their_names() -> None:

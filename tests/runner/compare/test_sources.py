@@ -34,6 +34,31 @@ def test_a_file_is_one_tensor_of_its_name(tmp_path: Path) -> None:
     assert source.tensors["y"].open().torch().tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("name", ["y.npy", "y.npz", "y.pt"])
+def test_a_link_says_what_a_file_without_a_suffix_is(name: str, tmp_path: Path) -> None:
+    stored = tmp_path / "store" / "e3b0c442"
+    stored.parent.mkdir()
+    with stored.open("wb") as file:
+        if name == "y.npy":
+            np.save(file, np.array([1.0, 2.0]))
+        elif name == "y.npz":
+            np.savez(file, np.array([1.0, 2.0]))
+        else:
+            torch.save(torch.tensor([1.0, 2.0]), file)
+    (tmp_path / name).symlink_to(stored)
+    (entry,) = open_source(tmp_path / name).tensors.values()
+    assert entry.open().torch().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("below", ["", "y.pt"])
+def test_a_path_that_is_too_long_is_missing(below: str, tmp_path: Path) -> None:
+    path = tmp_path / ("y" * 300) / below
+    with pytest.raises(MissingFileError, match="found nothing"):
+        open_source(path)
+    with pytest.raises(MissingFileError, match="found nothing"):
+        Folder.open(path, expected="a folder")
+
+
 def test_a_folder_of_files_and_golden_data(tmp_path: Path) -> None:
     write(tmp_path / "golden" / "in" / "x.pt", 1)
     write(tmp_path / "golden" / "out" / "y.pt", 2)
@@ -189,9 +214,9 @@ def test_files_that_are_read_are_kept_within_bounds(tmp_path: Path, monkeypatch:
     source = open_source(tmp_path)
     read: list[str] = []
 
-    def load(folder: Folder, file: str, *, mapped: bool) -> FileContents:
+    def load(folder: Folder, file: str, *, mapped: bool, suffix: str) -> FileContents:
         read.append(file)
-        return load_tensors(folder, file, mapped=mapped)
+        return load_tensors(folder, file, mapped=mapped, suffix=suffix)
 
     monkeypatch.setattr(sources, "load_tensors", load)
     monkeypatch.setattr(sources, "_MAX_CACHED_BYTES", 250_000)
@@ -210,9 +235,9 @@ def test_a_small_file_is_read_once_for_its_names_and_its_tensors(
         torch.save(torch.ones(2), tmp_path / f"x{number}.pt")
     read: list[str] = []
 
-    def load(folder: Folder, file: str, *, mapped: bool) -> FileContents:
+    def load(folder: Folder, file: str, *, mapped: bool, suffix: str) -> FileContents:
         read.append(file)
-        return load_tensors(folder, file, mapped=mapped)
+        return load_tensors(folder, file, mapped=mapped, suffix=suffix)
 
     monkeypatch.setattr(sources, "load_tensors", load)
     for entry in open_source(tmp_path).tensors.values():

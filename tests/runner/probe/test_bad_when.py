@@ -55,6 +55,19 @@ def test_a_verdict_is_bad_pass_is_good_and_the_rest_is_skipped(verdict: Verdict)
     assert judge("mismatch", found(verdict)) is expected.get(verdict, S)
 
 
+def test_a_small_error_is_good_only_if_what_good_when_asks_for_was_shown() -> None:
+    rule = JudgingRule.parse("relative_l2:1e-4", good="regex:all checked")
+    assert rule.good is not None
+    small = Classification(
+        verdict=Verdict.MISMATCH, signature=None, evidence=(), metrics={"out": {"relative_l2": 1e-6}}
+    )
+    for line, expected in (("all checked", G), ("3 left out", S)):
+        seen = LineMatcher(rule.good.line_pattern)
+        seen.feed(line)
+        found = rule.judge(small, Symptoms(exit_code=1), bad_matcher=LineMatcher(None), good_matcher=seen)
+        assert found is expected
+
+
 def test_a_signature_must_be_the_same() -> None:
     text = "signature:out[nan]"
     assert judge(text, found(Verdict.MISMATCH, "out[nan]")) is B
@@ -128,6 +141,7 @@ def test_text_survives_parsing(text: str) -> None:
         ("log:error", "expected log:/PATTERN/ > NUMBER"),
         ("log:/error/ > 1", r"expected one group around the number, such as \(\\S\+\), found 0"),
         (r"log:/(\S+)/ > big", "expected a number to compare with, found 'big'"),
+        (r"log:/(\S+)/ > nan", "expected a number to compare with, found 'nan'"),
     ],
 )
 def test_other_texts_are_usage_errors(text: str, message: str) -> None:
@@ -155,6 +169,7 @@ def test_a_command_has_no_verdicts_of_a_stack(text: str, message: str) -> None:
         ("ValueError: no scale", "FAIL: layout is wrong", "exception:ValueError"),
         ("FAIL: max error 0.5", "FAIL: max error 0.9 and more", None),
         ("FAIL: 0.5", "FAIL: layout is wrong", None),
+        ("FAILED t.py::test_y - ImportError: no x", "FAIL: layout is wrong", "regex:ImportError: no x"),
         ("ERROR: /build/a/x.cpp differs [1]", "FAIL: layout is wrong", "regex:differs \\["),
     ],
 )
@@ -238,6 +253,20 @@ def test_three_outcomes_of_a_command(bad: str, code: int, lines: list[str], judg
     assert run(code, *lines, bad=bad) is judgement
 
 
+@pytest.mark.parametrize(
+    ("test", "line", "judgement"),
+    [
+        ("adds", "not ok 1 - adds", B),
+        ("adds", "not ok 1 - adds negative numbers", S),
+        ("adds", "FAIL: adds (m.Case.adds) [n=1]", B),
+        ("adds (m.Case.adds)", "FAIL: adds (m.Case.adds) [n=1]", B),
+        ("adds (m.Case.adds)", "FAIL: adds (m.Other.adds)", S),
+    ],
+)
+def test_a_test_is_asked_for_by_its_whole_name(test: str, line: str, judgement: Judgement) -> None:
+    assert run(1, line, bad=f"test:{test}") is judgement
+
+
 def test_a_pass_is_what_good_when_says() -> None:
     assert run(0, "all fine", good="regex:all fine") is G
     assert run(0, "", good="regex:all fine") is S
@@ -245,6 +274,14 @@ def test_a_pass_is_what_good_when_says() -> None:
     assert run(2, "", good="regex:all fine") is B
     assert run(3, "all fine", bad="regex:WRONG", good="exit:3") is G
     assert run(0, "all fine", bad="regex:WRONG", good="exit:3") is S
+
+
+@pytest.mark.parametrize("limit", ["< 0.002", "> 0.9"])
+def test_nan_is_never_good(limit: str) -> None:
+    good = rf"log:/score: (\S+)/ {limit}"
+    assert run(0, "score: 0.001" if "<" in limit else "score: 1", good=good) is G
+    assert run(0, "score: nan", good=good) is S
+    assert run(1, "score: nan", good=good) is B
 
 
 @pytest.mark.parametrize("text", ["regex:^(a|aa)+$", "not-regex:(a|aa)+$", r"log:/^(\d|\d\d)+$/ > 1"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from precision_bisect.runner.probe import build_cache
 from precision_bisect.runner.probe.build_cache import (
     ArchiveError,
     BuildCache,
@@ -67,6 +68,37 @@ def test_what_was_taken_stays_in_the_cache(pair: tuple[Machine, Machine], tmp_pa
     b.output.unlink()
     assert b.takes()
     assert b.output.read_text() == "built"
+
+
+def test_a_build_on_its_way_is_not_removed(
+    pair: tuple[Machine, Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = pair
+    a.output.write_text("built")
+    a.build()
+    other = Machine(b.folder, str(b.folder.parent / "shared"))
+    other.output = b.folder / "other"
+    other.output.write_text("another build")
+    pack, unpack = build_cache.pack_folder, build_cache.unpack_whole
+
+    def build_meanwhile(key: str) -> None:
+        monkeypatch.undo()
+        other.build(key)
+
+    def slow_unpack(archive: Path, folder: Path, *, max_bytes: int) -> None:
+        build_meanwhile("while b fetches")
+        unpack(archive, folder, max_bytes=max_bytes)
+
+    def slow_pack(folder: Path, archive: Path) -> None:
+        build_meanwhile("while b offers")
+        pack(folder, archive)
+
+    monkeypatch.setattr(build_cache, "unpack_whole", slow_unpack)
+    assert b.takes()
+    monkeypatch.setattr(build_cache, "pack_folder", slow_pack)
+    b.build("offered")
+    assert b.cache.trouble is None
+    assert a.takes("offered")
 
 
 @pytest.mark.parametrize("at", [0, (1 << 20) - 3, (1 << 20) + 5])

@@ -12,6 +12,8 @@ MACHINE = {
     "network": "fatal: unable to access 'https://example.invalid/x.git/': Could not resolve host",
     "missing package nanobind": "ERROR: No matching distribution found for nanobind>=2",
     "missing tool ninja": "/bin/sh: 1: ninja: not found",
+    "missing tool python3.10": "/bin/sh: 1: python3.10: not found",
+    "missing tool clang-15": "bash: line 1: /opt/llvm/bin/clang-15: command not found",
     "missing tool cmake": "FileNotFoundError: [Errno 2] No such file or directory: 'cmake'",
     "missing tool g++-15": "make[2]: g++-15: No such file or directory",
     "missing build backend": "ModuleNotFoundError: No module named 'scikit_build_core'",

@@ -63,6 +63,27 @@ def test_failures_are_told_by_what_they_show(run: Symptoms, end: Symptoms, expec
     assert told(run, end) == expected
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("\u2716 parse() keeps spaces", "\u2716 parse() refuses tabs", OTHER),
+        ("not ok 1 - f(x) is odd", "not ok 2 - f(x) is small", OTHER),
+        ("FAIL: test_x (m.Case.test_x) [n=1]", "FAIL: test_x (m.Case.test_x) (n=2)", UNSURE),
+        ("FAIL: test_x (m.Case.test_x)", "FAIL: test_x (m.Case.test_x) [n=2]", UNSURE),
+    ],
+)
+def test_parentheses_in_a_name_are_no_parameters(one: str, other: str, expected: str) -> None:
+    assert told(shown(one), shown(other)) == expected
+
+
+def test_a_code_that_counts_failures_makes_two_failures_of_a_test_no_surer() -> None:
+    failed = "\u2716 keeps the order of all rows"
+    end = shown("checked the order of rows and columns in all files", failed)
+    other = "checked the order of rows and columns in the cache"
+    assert told(shown(other, failed), end) == UNSURE
+    assert told(shown(other, failed, code=2), end) == UNSURE
+
+
 def test_what_passing_runs_print_too_says_nothing() -> None:
     passing = shown("warning: error: cache is cold", "ok", code=0)
     end = shown("warning: error: cache is cold", "wrong by 3")

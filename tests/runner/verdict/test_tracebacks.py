@@ -27,7 +27,16 @@ def test_the_line_behind_the_frames_is_the_exception() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["[RUN] stage ...", "warning: a.cpp:3: unused", "", "[ERROR] RuntimeError: no"]
+    "line",
+    ["struct.error: 4 bytes", "re.error", "a.b._Hidden: no", "__main__.f.<locals>.Bad: no", "KeyError"],
+)
+def test_an_exception_of_a_module_may_have_any_name(line: str) -> None:
+    assert fed(HEAD, *FRAMES, line, "Done").exception == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[RUN] stage ...", "warning: a.cpp:3: unused", "", "[ERROR] RuntimeError: no", "0.5", "a.cpp:3: unused"],
 )
 def test_lines_of_others_stand_between(line: str) -> None:
     assert fed(HEAD, line, *FRAMES, line, "KeyError: 'n'", line).exception == "KeyError: 'n'"
