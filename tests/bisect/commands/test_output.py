@@ -211,7 +211,10 @@ def test_quiet_prints_the_answer_in_one_line(repository: TestRepository, home: H
     assert found == f"culprit found, with a caveat: {culprit}"
     report = re.escape(str(repository.path / "out" / "report.md"))
     assert re.search(rf" %\); \d+ runs of \d+ commits in \d+ s; see {report}$", place)
-    assert "| but | its output does not distinguish this failure" in (repository.path / "out" / "report.md").read_text()
+    assert (
+        "| but | its output does not distinguish this failure"
+        in (repository.path / "out" / "report.md").read_text()
+    )
     assert "culprit found, with a caveat: repository" in run("history", home=home).stdout
 
 
