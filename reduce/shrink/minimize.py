@@ -221,14 +221,35 @@ Phase = Callable[[Subset, bool], MinimizerState[Subset]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phases:
+class _SearchOfSearches:
+    """A search that consists of others. `state` is the state of the current one."""
+
+    state: MinimizerState[Subset]
+
+    @property
+    def best(self) -> Subset:
+        """Return the best candidate of the current search."""
+        return self.state.best
+
+    @property
+    def query(self) -> Query[Subset] | None:
+        """Return the query of the current search."""
+        return self.state.query
+
+    @property
+    def chance(self) -> float:
+        """Return the estimate of the current search."""
+        return self.state.chance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phases(_SearchOfSearches):
     """Several searches, each from the best candidate of the one before.
 
     An oracle is monotone if an interesting candidate stays interesting when more elements are kept. `rejected` are
     candidates without the failure. `monotone` is false once an interesting candidate was found inside one of them.
     """
 
-    state: MinimizerState[Subset]
     following: tuple[Phase, ...]
     rejected: frozenset[Subset] = frozenset()
     monotone: bool = True
@@ -237,21 +258,6 @@ class Phases:
     def start(first: MinimizerState[Subset], *following: Phase) -> Phases:
         """Begin with the state `first`. Each following phase starts when the one before it ends."""
         return Phases(state=first, following=following)._skip_ended_phases()
-
-    @property
-    def best(self) -> Subset:
-        """Return the best candidate of the current phase."""
-        return self.state.best
-
-    @property
-    def query(self) -> Query[Subset] | None:
-        """Return the query of the current phase."""
-        return self.state.query
-
-    @property
-    def chance(self) -> float:
-        """Return the estimate of the current phase."""
-        return self.state.chance
 
     def next_state(self, answer: Answer) -> Phases:
         """Return the phase's next state, or the start of the next phase."""
@@ -303,7 +309,7 @@ class Ancestors:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cuts:
+class Cuts(_SearchOfSearches):
     """A bisection that a search for a lone task may interrupt once.
 
     The first cut that fails in another way starts that search. Afterwards a new bisection starts from its best, and
@@ -317,21 +323,6 @@ class Cuts:
     def start(graph: DependencyGraph, best: Subset, *, rate: float = 1.0) -> Cuts:
         """Return the first state. `best` is interesting and closed, and fails at `rate`."""
         return Cuts(state=CutBisection.start(graph, best, rate=rate), may_seek_lone_task=rate == 1)
-
-    @property
-    def best(self) -> Subset:
-        """Return the best candidate of the current search."""
-        return self.state.best
-
-    @property
-    def query(self) -> Query[Subset] | None:
-        """Return the query of the current search."""
-        return self.state.query
-
-    @property
-    def chance(self) -> float:
-        """Return the estimate of the current search."""
-        return self.state.chance
 
     def next_state(self, answer: Answer) -> Cuts:
         """Return the current search's next state, or the start of the next search."""
