@@ -84,7 +84,7 @@ class PassChange:
 
 
 class State(Enum):
-    """Whether a program's result is right, if that is known."""
+    """Says whether a program's result is right, if that is known."""
 
     RIGHT = "right"
     WRONG = "wrong"

@@ -305,8 +305,8 @@ def reusable_probes(
 ) -> list[ProbeRow]:
     """Return the judged runs of a range that count again, from the bisections that a request reuses.
 
-    A run counts if it had the present environment. It must also have started after the last change of each file that
-    the command names by its full path, and of each program that it finds in PATH.
+    A run counts if it had the present environment. It must also have started after the last change of the command's
+    files. These are the files that it names by their full path, and the programs that it finds in PATH.
     """
     if not request.reuses:
         return []

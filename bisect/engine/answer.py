@@ -54,7 +54,7 @@ class NamedCommit(Model):
 
 
 class Counterfactual(Model):
-    """Whether a pin that the culprit moves is to blame, by the 2 x 2 of the pin and the commit that holds it.
+    """Says whether a pin that the culprit moves is to blame, by the 2 x 2 of the pin and the commit that holds it.
 
     `repository` is the pinned repository of the stack, or the name of a pin that pins none of these. Such a pin has no
     history to search, and its blame is "version".
@@ -81,7 +81,7 @@ YardstickBlame = Literal["yardstick", "other change", "both together", "either",
 
 
 class YardstickTest(Model):
-    """Whether the culprit's change of how its case measures is to blame.
+    """Says whether the culprit's change of how its case measures is to blame.
 
     `new_with_old` is the judgement of the culprit when it measures as its parent does, and `old_with_new` the reverse.
     """
@@ -244,7 +244,7 @@ OuterRange: TypeAlias = IntroducingPinMove | RemovingPinMove
 
 @dataclass(frozen=True, kw_only=True)
 class EnclosingRanges:
-    """What lies around the range that is searched: the ends of the whole bisection, and its outer ranges."""
+    """Holds what lies around the searched range: the ends of the whole bisection, and its outer ranges."""
 
     good: Target
     bad: Target

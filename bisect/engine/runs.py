@@ -345,7 +345,7 @@ _UNKNOWN_RATES = Rates.unknown()
 
 @dataclass(frozen=True, kw_only=True)
 class BisectionQuestion:
-    """What the engine has to know of a question."""
+    """Holds what the engine has to know of a question."""
 
     range: Range
     """Where the change lies. With `gallop`, its old end is the root, before which nothing is looked for."""
@@ -482,7 +482,7 @@ Note: TypeAlias = SearchProgress | ConfirmationProgress | Notice | GoodEnd
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What has to happen before the bisection goes on. Without any need, it waits for the running probes."""
+    """Says what has to happen before the bisection goes on. Without any need, it waits for the running probes."""
 
     start: tuple[WantedProbe, ...] = ()
     """The probes to start."""

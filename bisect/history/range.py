@@ -434,7 +434,7 @@ class RecompiledObjects:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a probe builds and runs: one commit of a repository, with other repositories held at fixed commits.
+    """Says what a probe builds and runs: one commit of a repository, with others held at fixed commits.
 
     content: the key of all that can change the result. Targets of equal content are the same.
     """

@@ -505,7 +505,7 @@ def _common_fix(incident: IncidentRow) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """What the runs of a cell say about its open regression.
+    """Holds what the runs of a cell say about its open regression.
 
     judgement: good where it has recovered, bad where it still fails, None where another run is needed.
     passes: how often the cell has passed since it last failed.

@@ -404,7 +404,7 @@ def end_lines(rows: Rows) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class EndSummary:
-    """What an end showed: its runs in one line, then the last lines of the newest run's log."""
+    """Shows an end: its runs in one line, then the last lines of the newest run's log."""
 
     lines: tuple[str, ...]
     log: Path | None

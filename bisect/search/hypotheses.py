@@ -95,7 +95,7 @@ _UNLIKELY = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What follows for each of g groups of commits if one commit of it is to blame.
+    """Holds what follows for each of g groups of commits if one commit of it is to blame.
 
     log_evidence: of all runs; shape [g].
     fail_if_good, fail_if_bad: the chance that a run fails, of a commit of that side that never ran; shape [g].
@@ -448,7 +448,7 @@ _NEVER, _NEARLY = 1e-300, 1e-15
 
 
 class GrowingFault(NamedTuple):
-    """What follows for each of g groups of commits if a fault that grows began in it.
+    """Holds what follows for each of g groups of commits if a fault that grows began in it.
 
     log_evidence: of all runs, including the prior of growth; shape [g].
     fail_if_good, fail_if_bad: the chance that a run fails, of a commit of that side that never ran; shape [g].

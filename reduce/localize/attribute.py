@@ -556,7 +556,7 @@ def _first_of_same_kernel(task: KernelTask, others: Iterable[KernelTask]) -> lis
 
 @dataclass(frozen=True)
 class SimilarityKey:
-    """What tasks with the same source of their errors have in common.
+    """Holds what tasks with the same source of their errors have in common.
 
     `kernels` are those of both builds. `geometry` holds the shapes and strides of the tensors. `wrong_inputs` are the
     arguments that are wrong before the task. `errors` are the arguments that are wrong after it, with their patterns.
