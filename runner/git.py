@@ -472,17 +472,30 @@ class GitRepository:
     def commits(
         self, *, good: str, bad: str, also_good: Sequence[str] = (), first_parent: bool = False
     ) -> list[Commit]:
-        """Return the commits of `good..bad` that are not reachable from `also_good`, parents before children.
+        """Return the commits of `list_commits`. Raises `GitError`."""
+        lines = self.list_commits(good=good, bad=bad, also_good=also_good, first_parent=first_parent)
+        return self.read_history([line.partition(" ")[0] for line in lines])
 
-        With `first_parent`, return only the commits on the chain of first parents.
+    def read_history(self, shas: Sequence[str]) -> list[Commit]:
+        """Return the commits of a history by their full ids. Raises `GitError`, which says how to complete it."""
+        try:
+            return self.read_commits(shas)
+        except GitError as error:
+            raise _history_error(error) from error
+
+    def list_commits(
+        self, *, good: str, bad: str, also_good: Sequence[str] = (), first_parent: bool = False
+    ) -> list[str]:
+        """Return a line for each commit of `good..bad` that is not reachable from `also_good`, parents first.
+
+        A line holds the commit's id and the ids of its parents, separated by spaces. With `first_parent`, only the
+        commits on the chain of first parents are listed. Raises `GitError`.
         """
         options = ["--first-parent"] if first_parent else []
         excluded = (f"^{sha}" for sha in also_good)
+        listed = ("rev-list", "--topo-order", "--reverse", "--parents", *options)
         try:
-            shas = self.run(
-                "rev-list", "--topo-order", "--reverse", *options, f"{good}..{bad}", *excluded, "--"
-            )
-            return self.read_commits(shas.split())
+            return self.run(*listed, f"{good}..{bad}", *excluded, "--").splitlines()
         except GitError as error:
             raise _history_error(error) from error
 
@@ -504,6 +517,14 @@ class GitRepository:
         chunks = [shas[start : start + _COMMITS_PER_LOG] for start in range(0, len(shas), _COMMITS_PER_LOG)]
         with ThreadPoolExecutor(os.cpu_count()) as readers:
             return [_parse_commit(record) for records in readers.map(self._log, chunks) for record in records]
+
+    def subjects(self, shas: Sequence[str]) -> list[str]:
+        """Return the subjects of commits, in this order. Raises `GitError`."""
+        with _temporary_file(shas) as source:
+            output = self._execute(
+                "log", "--stdin", "--no-walk=unsorted", "-z", "--encoding=UTF-8", "--format=%s", source=source
+            )
+        return output.decode("utf-8", "surrogateescape").split("\0") if shas else []
 
     def patches(self, commits: Sequence[str]) -> dict[str, str]:
         """Return the patch of each commit against its parent, by full commit id.

@@ -194,6 +194,7 @@ class RangeCandidate(NamedTuple):
 
     content: the content as in `ProbeRow.content`. None if the commit lacks a pin and so cannot be tested, or is never
     run.
+    unread: the number of commits before it for which it stands too, and which were not read.
     """
 
     sha: str
@@ -201,6 +202,7 @@ class RangeCandidate(NamedTuple):
     subject: str
     representative: str | None
     content: str | None
+    unread: int = 0
 
 
 _ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder(RangeCandidate)
@@ -226,9 +228,9 @@ def range_candidates(session: Session, stage: int) -> list[RangeCandidate]:
 
 def _share_ids(candidate: RangeCandidate) -> RangeCandidate:
     """Return the same candidate. Its ids are the same objects as those of other commits, which saves memory."""
-    sha, parents, subject, representative, content = candidate
+    sha, parents, subject, representative, content, unread = candidate
     shared = None if representative is None else intern(representative)
-    return RangeCandidate(intern(sha), tuple(map(intern, parents)), subject, shared, content)
+    return RangeCandidate(intern(sha), tuple(map(intern, parents)), subject, shared, content, unread)
 
 
 class StageJournal:
@@ -249,11 +251,13 @@ class StageJournal:
         held: Mapping[str, str],
         candidates: Sequence[RangeCandidate],
         old_content: str | None = None,
+        replaces: bool = False,
     ) -> int:
         """Record a range, or add the candidates to a range that was recorded without them. Return its id.
 
         candidates: parents first. Empty while the old end of the range is still searched for. The first call with
-        candidates stores them, with the old end that was found. Later calls change nothing.
+        candidates stores them, with the old end that was found. Later calls change nothing, unless they replace what
+        was stored.
         """
         with self._sessions.begin() as session:
             row = session.scalar(
@@ -270,7 +274,7 @@ class StageJournal:
                     held=dict(held),
                 )
                 session.add(row)
-            if candidates and row.candidates is None:
+            if candidates and (replaces or row.candidates is None):
                 row.old, row.old_content, row.candidates = old, old_content, _pack(candidates)
             session.flush()
             return row.id

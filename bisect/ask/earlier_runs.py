@@ -3,7 +3,7 @@
 `earlier_runs` counts how often good commits failed, and how often faults passed, in earlier bisections and nights.
 `find_reusable_bisections` finds bisections that asked the same question, and `reusable_probes` their runs that count
 again. `finished_probe` turns a row of the store into a probe of the engine. `failure_names` returns what failing runs
-printed.
+printed. `merge_base_finding` explains the result of a merge base that was run in place of an end.
 """
 
 from collections import Counter, defaultdict
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...runner.case.case import digest_of
+from ...runner.errors import EndsError, UndecidedError
 from ...runner.probe.probe import place_name
 from ...runner.verdict.rules import compiler_errors
 from ...runner.verdict.symptoms import Symptoms
@@ -30,6 +31,7 @@ from ...store.vocabulary import (
     Seeks,
     Verdict,
     plural,
+    verdict_phrase,
 )
 from ..engine.answer import Conclusion, NamedCommit
 from ..engine.runs import FinishedProbe, ProbeTimes, slot_build
@@ -430,3 +432,33 @@ def failure_names(request: BisectRequest, probes: Iterable[ProbeRow]) -> Sequenc
 def build_in_slot(stored: ProbeRow) -> SlotBuild | None:
     """Return what a finished probe left in its slot. Return None where nothing was built."""
     return slot_build(stored.content, place_of_row(stored), _times(stored))
+
+
+def undecidable_merge_base(request: BisectRequest, probes: Iterable[ProbeRow]) -> UndecidedError | None:
+    """Return the error that the merge base cannot be judged, so the side of the change is unknown.
+
+    None where it can.
+    """
+    base = request.range.old
+    judged = [probe for probe in probes if probe.commit == base]
+    if not request.parted or not judged or judged[-1].judgement is not Judgement.SKIP:
+        return None
+    other, found = request.parted[0], judged[-1]
+    old, new = ("good", "bad") if request.seeks is Seeks.REGRESSION else ("bad", "good")
+    shown = verdict_phrase(found.verdict or Verdict.UNKNOWN, found.signature, found.verdict_source)
+    return UndecidedError(
+        f"the merge base {base[:12]} of {old} {other[:12]} and {new} {request.range.new[:12]} cannot be judged "
+        f"({shown}): on which side the change lies is unknown; fix that and resume, or name a commit between "
+        f"{base[:12]} and {request.range.new[:12]} as --{old}"
+    )
+
+
+def merge_base_finding(request: BisectRequest, probes: Iterable[ProbeRow]) -> EndsError | None:
+    """Return the error that the change lies on the other branch. None where the merge base does not show that."""
+    base = request.range.old
+    unexpected = Judgement.BAD if request.seeks is Seeks.REGRESSION else Judgement.GOOD
+    if not request.parted or not any(
+        probe.commit == base and probe.judgement is unexpected for probe in probes
+    ):
+        return None
+    return request.range.other_side_error(base, role="merge base", old=request.parted[0])

@@ -45,8 +45,8 @@ from ...runner.workspace.home import Home
 from ...runner.workspace.slot import Workspace
 from ...store.tables import now
 from ...store.vocabulary import Commit, Seeks, plural
-from ..history.loader import load_range
-from ..history.range import LoadedRange
+from ..history.loader import RangeHistory, load_range, read_history
+from ..history.range import LoadedRange, Range
 from .ends import (
     Ends,
     check_command,
@@ -108,7 +108,7 @@ def prepare(
     good = ends.good if question.good else None
     fetch_notices = _fetch_missing_objects(workspace, inputs.repository, good=good, bad=ends.bad)
     step("reading the commits between the ends")
-    history = _read_history(question, ends, workspace.clones[inputs.repository]) if question.good else []
+    history = _read_history(question, ends, workspace, inputs.repository) if question.good else None
     stack, submodule_notices = _pin_submodules(question, inputs, ends, workspace, history)
     inputs, workspace = replace(inputs, stack=stack), Workspace(stack, home)
     overlays = inputs.stack.repositories[inputs.repository].overlays
@@ -268,26 +268,38 @@ def _fetch_missing_objects(workspace: Workspace, searched: str, *, good: str | N
     return notices
 
 
-def _read_history(question: Question, ends: Ends, clone: GitRepository) -> list[Commit]:
-    """Return the commits between the ends, parents before children."""
+def _read_history(question: Question, ends: Ends, workspace: Workspace, searched: str) -> RangeHistory:
+    """Return the commits between the ends, or their outline where they are too many."""
     old, new = (ends.good, ends.bad) if question.seeks is Seeks.REGRESSION else (ends.bad, ends.good)
-    return clone.commits(good=old, bad=new, also_good=ends.also_old, first_parent=question.first_parent)
+    where = Range(
+        repository=searched,
+        old=old,
+        new=new,
+        held={},
+        also_old=ends.also_old,
+        first_parent=question.first_parent,
+    )
+    return read_history(where, workspace.clones[searched], whole=bool(question.path or question.skip))
 
 
 def _pin_submodules(
-    question: Question, inputs: _PlanInputs, ends: Ends, workspace: Workspace, history: Sequence[Commit]
+    question: Question, inputs: _PlanInputs, ends: Ends, workspace: Workspace, history: RangeHistory | None
 ) -> tuple[Stack, list[str]]:
     """Return the stack with a pin for each submodule that moves in the range, and notices.
 
-    There is a notice for each submodule that cannot be searched. A stack with build steps lists its own pins.
+    Where the range is not known yet, or not read as a whole, all submodules of its ends get one. There is a notice for
+    each submodule that cannot be searched. A stack with build steps lists its own pins.
     """
     stack, name = inputs.stack, inputs.repository
     repository = workspace.repositories[name]
     if stack.steps or not stack.repositories[name].submodules or repository.is_bare:
         return stack, []
-    new = ends.bad if question.seeks is Seeks.REGRESSION else ends.good
-    # Where the good end has to be found first, the range is not known yet.
-    moved = moved_submodules(history) if question.good else pinned_submodules(repository, [new])
+    if history is None:
+        moved = pinned_submodules(repository, [ends.bad if question.seeks is Seeks.REGRESSION else ends.good])
+    elif history.commits is None:
+        moved = pinned_submodules(repository, [ends.good, ends.bad])
+    else:
+        moved = moved_submodules(history.commits)
     listed = stack.submodule_paths(name)
     pinned = {path: commits for path, commits in moved.items() if path not in listed}
     return add_submodule_pins(stack, name, pinned, workspace.clones[name])
@@ -411,7 +423,7 @@ def _commit_pages(workspace: Workspace) -> dict[str, str]:
 
 
 def _load_range(
-    request: BisectRequest, workspace: Workspace, history: Sequence[Commit]
+    request: BisectRequest, workspace: Workspace, history: RangeHistory | None
 ) -> LoadedRange | None:
     """Return the range that the question asks about. Return None where the good end has to be found first.
 
@@ -423,15 +435,14 @@ def _load_range(
     for end in request.ends.values():
         # This raises an error where a pinned commit is not available. No two commits could be distinguished without it.
         content.revisions_key(revisions.complete({**request.frozen, searched: end}))
-    if request.gallop:
+    if history is None:
         return None
     search_range = request.range
-    repository = workspace.clones[searched]
-    loaded = load_range(search_range, history, repository=repository, content=content, revisions=revisions)
+    loaded = load_range(search_range, history, content=content, revisions=revisions)
     if loaded is None and request.paths:
         raise EndsError(
             f"{search_range.old[:12]}..{search_range.new[:12]}: expected a commit that touches "
-            f"--path {' or '.join(request.paths)}, found none; {_path_advice(request.paths, history)}"
+            f"--path {' or '.join(request.paths)}, found none; {_path_advice(request.paths, history.commits or ())}"
         )
     if loaded is None:
         raise EndsError(

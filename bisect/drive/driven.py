@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -375,16 +375,22 @@ class DrivenBisection:
         self.journal.commits.add(
             search_range.repository, clone.read_commits([search_range.old, search_range.new])
         )
-        self.progress.show_range(
-            search_range.repository, commits=len(loaded.commits), candidates=len(loaded.commit_range.nodes)
-        )
-        self._stages[asked.ordinal] = stage = record_range(self.journal, loaded, asked.ordinal)
+        reads_on = bool(asked.opened) or asked.whole
+        if not reads_on:
+            self.progress.show_range(
+                search_range.repository, commits=loaded.commit_count, candidates=loaded.candidate_count
+            )
+        stage = record_range(self.journal, loaded, asked.ordinal, replaces=reads_on)
+        self._stages[asked.ordinal] = stage
         if stage not in self.resumed_stages:
-            self._reuse_runs(stage, loaded)
+            # Runs of what was read before count already.
+            known = {content for content, numbers in self.run_numbers.items() if reads_on and numbers}
+            self._reuse_runs(stage, loaded, without=known)
 
-    def _reuse_runs(self, stage: int, loaded: LoadedRange) -> None:
-        """Count the runs of this range by bisections that asked the same."""
-        probes = reusable_probes(self.request, loaded, self.journal.earlier_runs)
+    def _reuse_runs(self, stage: int, loaded: LoadedRange, *, without: Collection[str]) -> None:
+        """Count the runs of this range by bisections that asked the same, except those of some contents."""
+        reusable = reusable_probes(self.request, loaded, self.journal.earlier_runs)
+        probes = [probe for probe in reusable if probe.content not in without]
         if not probes:
             return
         ends = (loaded.old_content, loaded.new_content)

@@ -45,11 +45,12 @@ from ..ask.earlier_runs import (
     earlier_runs,
     failure_names,
     find_reusable_bisections,
+    merge_base_finding,
+    undecidable_merge_base,
 )
 from ..ask.question import BisectRequest, Plan
 from ..engine.answer import Conclusion, NamedCommit
 from ..engine.range_search import Timings
-from ..history.loader import merge_base_finding, undecidable_merge_base
 from ..history.range import LoadedRange
 from ..report.basis import suggest_bisection
 from .driven import DrivenBisection

@@ -82,8 +82,8 @@ class DryRun:
                 return True
             if any(isinstance(question, AskBlamedFile) for question in needs.load):
                 return False
-            if any(not isinstance(question, AskRange) for question in needs.load):
-                return True  # all other questions are about a culprit
+            if needs.load:
+                return True  # all other questions are about a culprit, or about commits that were not read
             self._satisfy(needs)
         return False
 
@@ -187,16 +187,16 @@ def estimate_rest(bisection: Bisection, *, builds: bool = True) -> Estimate | No
     posterior = search.posterior(bisection.known, _SINGLE_WORKER)
     if posterior.certain is None:
         return None
-    is_small = (
-        len(posterior.graph) <= _MAX_DRY_RUN_CANDIDATES and len(search.loaded.windows) <= _MAX_DRY_RUN_WINDOWS
-    )
+    loaded = search.loaded
+    is_small = len(posterior.graph) + loaded.unread <= _MAX_DRY_RUN_CANDIDATES
+    is_small = is_small and len(loaded.windows) <= _MAX_DRY_RUN_WINDOWS
     estimate = (
         _estimate_by_dry_run(bisection, search)
         if is_small
         else _estimate_by_entropy(
             bisection,
             search,
-            suspects=int(posterior.certain.suspects.sum()),
+            suspects=loaded.count_candidates(posterior.certain.suspects),
             likeliest=float(posterior.belief.commits.max()),
         )
     )
@@ -268,7 +268,7 @@ def _estimate_by_entropy(
             Phase.CONFIRM: math.ceil(math.log2(max(1.0, doubt))),
         }
     )
-    unbuilt = loaded.count_builds(without=available_builds(loaded, known.log))
+    unbuilt = loaded.unread + loaded.count_builds(without=available_builds(loaded, known.log))
     builds = min(unbuilt, runs[Phase.ENDPOINT] + runs[Phase.SEARCH])
     return _make_estimate(bisection, search, runs, builds=builds)
 

@@ -402,8 +402,8 @@ def _failing_end(known: BisectionKnowledge) -> Target | None:
 
 
 def _question_range(known: BisectionKnowledge) -> LoadedRange | None:
-    """Return the range of the question. Return None before it is loaded."""
-    for question, answer in known.answers:
+    """Return the range of the question, as it was read last. Return None before it is loaded."""
+    for question, answer in reversed(known.answers):
         if isinstance(question, AskRange) and question.ordinal == 1 and isinstance(answer, LoadedRange):
             return answer
     return None

@@ -218,7 +218,7 @@ class RangeSearch:
             self.loaded,
             observations,
             weights=self.weights(known, context),
-            prior=None if self.found_under is None else self.found_under.prior,
+            prior=self.loaded.prior if self.found_under is None else self.found_under.prior,
             rates=known.question.rates,
         )
 
@@ -255,6 +255,21 @@ class RangeSearch:
     def finish_perturbations(self, found: PerturbedAnswer | None) -> RangeSearch:
         """Return the search of the range after perturbations were tried. `found` is their answer, if there is one."""
         return replace(self, perturbations_tried=True, found_under=found, _cache=PosteriorCache())
+
+    def with_range(self, loaded: LoadedRange) -> RangeSearch:
+        """Return the search of the range with other candidates. Observations of its ends stay."""
+        renumbered = {self.loaded.graph.bad: loaded.graph.bad}
+        inherited = (
+            replace(seen, commit=renumbered.get(seen.commit, seen.commit)) for seen in self.evidence.inherited
+        )
+        return RangeSearch(
+            ordinal=self.ordinal,
+            loaded=loaded,
+            evidence=RangeEvidence.from_range(loaded, inherited=tuple(inherited)),
+            confidence=self.confidence,
+            case=self.case,
+            reading=self.reading,
+        )
 
     def with_reading(self, reading: Reading) -> RangeSearch:
         """Return the search of the range for the failures of this reading."""

@@ -26,6 +26,7 @@ from ..history.questions import (
     AskRange,
     AskSameChange,
     AskTarget,
+    AskUndone,
     CheckChange,
     FirstParents,
     HistoryAnswer,
@@ -399,6 +400,8 @@ class BisectionKnowledge:
 
     @overload
     def answer(self, question: AskRange) -> LoadedRange | None: ...
+    @overload
+    def answer(self, question: AskUndone) -> bool: ...
     @overload
     def answer(self, question: AskBlamedFile) -> BlamedFile | None: ...
     @overload

@@ -8,7 +8,7 @@ makes a flaky failure certain. The range is then searched under it, and `unpertu
 import math
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
@@ -18,8 +18,15 @@ from ...runner.case.case import PERTURBATION_KEY
 from ...runner.errors import UserError
 from ...runner.verdict.symptoms import Symptoms
 from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, percent, plural
-from ..history.questions import AskTarget, OfferedPerturbation
-from ..history.range import Target, candidates_on_line, remove_candidates, search_outcome
+from ..history.questions import AskRange, AskTarget, AskUndone, OfferedPerturbation
+from ..history.range import (
+    LoadedRange,
+    Target,
+    candidates_on_line,
+    is_long,
+    remove_candidates,
+    search_outcome,
+)
 from ..search.belief import Outcome, Prior
 from ..search.decision import Answer, EnvironmentMoved, Round, Undecided, next_round, runs_expected
 from ..search.halving import FoundCulprit, OnlySkipped
@@ -54,7 +61,6 @@ from .runs import (
     Note,
     Notice,
     ProbeLog,
-    RangeEvidence,
     SearchProgress,
     WantedProbe,
     earlier_failures,
@@ -91,7 +97,7 @@ class ParentCheck(CulpritState):
     def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
         search_range = self.search.loaded.range
         if not self.search.loaded.commit_range.nodes[self.culprit.node].commit.parents:
-            return self._drop_line(None)
+            return self._drop_line(None, known)
         questions = [
             AskTarget(repository=search_range.repository, commit=parent, held=search_range.held)
             for parent in self._outside_parents()
@@ -110,7 +116,7 @@ class ParentCheck(CulpritState):
                 case Outcome.BAD if question.commit in self.search.loaded.unrelated:
                     return self._conclude_outside_paths(question.commit)
                 case Outcome.BAD:
-                    return self._drop_line(question.commit)
+                    return self._drop_line(question.commit, known)
                 case Outcome.GOOD:
                     continue
         return Move(PinTests(self.culprit))
@@ -140,9 +146,11 @@ class ParentCheck(CulpritState):
         wanted = WantedProbe(target=parent, phase=Phase.CONFIRM, range=self.search.ordinal)
         return await_probe(known, wanted)
 
-    def _drop_line(self, parent: str | None) -> Advance:
+    def _drop_line(self, parent: str | None, known: BisectionKnowledge) -> Advance:
         """Go on without the culprit's line. The parent of its first commit has the same result, or there is none."""
         search, named = self.search, self.culprit.named
+        if search.loaded.unread:
+            return read_on(search, self.culprit.enclosing, known)
         line = candidates_on_line(
             search.loaded.graph, self.culprit.node, joined=search.loaded.merges_of_old_end
         )
@@ -164,21 +172,7 @@ class ParentCheck(CulpritState):
             f"{named.commit[:12]} is not to blame: {why}. "
             f"Its line lacks what the good end has, so the search leaves out {plural(len(line), 'commit')} of it"
         )
-        renumbered = {search.loaded.graph.bad: loaded.graph.bad}
-        inherited = (
-            replace(seen, commit=renumbered.get(seen.commit, seen.commit))
-            for seen in search.evidence.inherited
-        )
-        evidence = RangeEvidence.from_range(loaded, inherited=tuple(inherited))
-        narrower = RangeSearch(
-            ordinal=search.ordinal,
-            loaded=loaded,
-            evidence=evidence,
-            confidence=search.confidence,
-            case=search.case,
-            reading=search.reading,
-        )
-        return Enter(narrower, self.culprit.enclosing, (Notice(text),))
+        return Enter(search.with_range(loaded), self.culprit.enclosing, (Notice(text),))
 
     def _conclude_outside_paths(self, parent: str) -> Advance:
         """Conclude that the change lies in commits outside of the paths to which the search was limited."""
@@ -264,6 +258,8 @@ class CulpritSearch(RangeState):
         if wait := load_all(known, *search.blame_questions(known)):
             return wait
         posterior = search.posterior(known, context)
+        if (more := self._read_unread(posterior, known, context)) is not None:
+            return more
         if (detour := self._detour(posterior, known, context)) is not None:
             return detour
         decision = self._decide(posterior, known, context)
@@ -281,6 +277,29 @@ class CulpritSearch(RangeState):
             culprit = decision.culprit if isinstance(decision, FoundCulprit) else None
             return Enter(unperturbed_search(search, posterior, culprit=culprit), self.enclosing)
         return self._finish(decision, posterior, known, context)
+
+    def _read_unread(
+        self, posterior: Posterior, known: BisectionKnowledge, context: Context
+    ) -> Advance | None:
+        """Return the step that reads more of a long range. Return None where what was read is enough.
+
+        While the runs agree, the one stretch that is suspect is opened. Several workers need as many places to run, so
+        stretches are cut for them. Runs that contradict each other concern all commits.
+        """
+        search = self.range_search
+        loaded, certain = search.loaded, posterior.certain
+        if not loaded.unread:
+            return None
+        if certain is None or loaded.unread_counts[[*posterior.skipped_commits]].any():
+            return read_on(search, self.enclosing, known)
+        suspects = np.flatnonzero(certain.suspects)
+        longest = int(suspects[np.argmax(loaded.unread_counts[suspects])])
+        unread = int(loaded.unread_counts[longest])
+        is_alone = len(suspects) == 1 and unread
+        may_divide = len(suspects) <= context.workers and is_long(unread + 1) and not known.log.running
+        if not (is_alone or may_divide):
+            return None
+        return read_on(search, self.enclosing, known, stretch=loaded.candidates[longest])
 
     def _rerun_passing_end(self, known: BisectionKnowledge, *, is_answer: bool = False) -> Wait | None:
         """Return a wait for a further run of the passing end, if perhaps nothing can be judged any more.
@@ -354,6 +373,12 @@ class CulpritSearch(RangeState):
             for node in earlier_failures(search.evidence, search.log(known), culprit=culprit)
         )
         if isinstance(decision, FoundCulprit):
+            if search.loaded.unread:
+                undone = AskUndone(ordinal=search.ordinal, commit=nodes[decision.culprit].commit.sha)
+                if wait := load_all(known, undone):
+                    return wait
+                if known.answer(undone):
+                    return read_on(search, self.enclosing, known)
             return self._confirm(decision.culprit, posterior, earlier)
         conclusion = conclusion_without_culprit(
             search.loaded, decision, earlier, posterior=posterior, log=known.log, advice=advice
@@ -430,6 +455,26 @@ class CulpritSearch(RangeState):
         )
 
 
+def read_on(
+    search: RangeSearch, enclosing: EnclosingRanges, known: BisectionKnowledge, *, stretch: str | None = None
+) -> Advance:
+    """Go on with more of a long range read: a stretch, by its last commit, or all commits."""
+    if known.log.running:
+        return _cancel_running(known)
+    loaded = search.loaded
+    question = AskRange(
+        ordinal=search.ordinal,
+        range=loaded.range,
+        opened=() if stretch is None else (*loaded.opened, stretch),
+        whole=stretch is None,
+    )
+    if wait := load_all(known, question):
+        return wait
+    more = known.answer(question)
+    assert more is not None
+    return Enter(search.with_range(more), enclosing)
+
+
 def _is_answer(decision: Round | Answer) -> bool:
     """Return whether a decision confirms or names a commit, or names commits that cannot be tested."""
     if isinstance(decision, Round):
@@ -482,7 +527,7 @@ def _progress_note(decision: Round, posterior: Posterior, search: RangeSearch) -
             runs=_runs_to_come(decision.min_runs, least=1),
         )
     return SearchProgress(
-        _suspect_count(posterior), decision.expected_steps, _runs_to_come(decision.min_runs)
+        _suspect_count(posterior, search.loaded), decision.expected_steps, _runs_to_come(decision.min_runs)
     )
 
 
@@ -496,17 +541,17 @@ def _runs_to_come(steps: float | None, *, least: int | None = None) -> tuple[int
     return least or max(1, ceil(_SHORTER * steps)), max(1, ceil(_LONGER * steps))
 
 
-def _suspect_count(posterior: Posterior) -> int:
-    """Return how many candidates are left.
+def _suspect_count(posterior: Posterior, loaded: LoadedRange) -> int:
+    """Return how many candidates are left, those that were not read included.
 
     These are the ones that may be to blame, as long as no two runs contradict each other. After that, they are the ones
     with at least a hundredth of the likeliest one's probability.
     """
     certain = posterior.certain
     if certain is not None:
-        return int(certain.suspects.sum())
+        return loaded.count_candidates(certain.suspects)
     commits = posterior.belief.commits
-    return int(np.sum(commits >= commits.max() / 100))
+    return loaded.count_candidates(commits >= commits.max() / 100)
 
 
 _TRUST = 0.9

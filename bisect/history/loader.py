@@ -2,14 +2,12 @@
 
 `HistoryReader` is the entry: it answers a `HistoryQuestion` from the private clones. `load_range` reads and collapses a
 range, and `record_range` keeps it in the store. `blamed_file` finds which commits contain what a compiler's error
-blames. `find_check_change` exchanges the ways in which a commit and its parent measure. `merge_base_finding` explains
-the result of a merge base that was run in place of an end.
+blames. `find_check_change` exchanges the ways in which a commit and its parent measure.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from sys import intern
 
@@ -17,7 +15,7 @@ import numpy as np
 
 from ...runner.case.preflight import exchange_checks
 from ...runner.commit_diff import commits_with_same_change
-from ...runner.errors import EndsError, UndecidedError, UserError
+from ...runner.errors import UserError
 from ...runner.git import GitError, GitRepository, commit_index, empty_worktree, literal_pathspec
 from ...runner.overlays import find_applicable_commits, list_patches
 from ...runner.pins import NoPinError, Revisions
@@ -26,8 +24,7 @@ from ...runner.verdict.rules import CompilerError
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.slot import MissingCommitError, Workspace
 from ...store.bisections import BisectionJournal, RangeCandidate, storable_text
-from ...store.tables import ProbeRow
-from ...store.vocabulary import Commit, Judgement, Seeks, Verdict, verdict_phrase
+from ...store.vocabulary import Commit
 from ..ask.question import BisectRequest, moved_pins, pin_records
 from ..search.graph import CommitGraph, Mask, Window, Windows
 from ..search.testability import BlamedFile
@@ -43,6 +40,7 @@ from .questions import (
     AskRange,
     AskSameChange,
     AskTarget,
+    AskUndone,
     CheckChange,
     FirstParents,
     HistoryAnswer,
@@ -50,7 +48,22 @@ from .questions import (
     MovedPin,
     PinRecord,
 )
-from .range import CommitRange, LoadedRange, Range, Target, collapse, find_reverts, object_masks, touches
+from .range import (
+    MAX_COMMITS,
+    CommitRange,
+    LoadedRange,
+    Node,
+    Outline,
+    Range,
+    Target,
+    collapse,
+    find_reverts,
+    is_long,
+    object_masks,
+    plain_subject,
+    reverted_subject,
+    touches,
+)
 
 
 class HistoryReader:
@@ -79,8 +92,8 @@ class HistoryReader:
         match question:
             case AskRange():
                 return self._range(question)
-            case AskBlamedFile():
-                return self._blamed_file(question)
+            case AskBlamedFile() | AskUndone():
+                return self._about_commit(question)
             case AskTarget():
                 return self._target(question)
             case AskFirstParents():
@@ -105,17 +118,18 @@ class HistoryReader:
 
     def _range(self, question: AskRange) -> LoadedRange | None:
         search_range = question.range
-        if self._planned is not None and self._planned.range == search_range:
+        is_first = not (question.opened or question.whole)
+        if is_first and self._planned is not None and self._planned.range == search_range:
             loaded = self._planned
             self._revisions.learn(search_range.repository, loaded.commits)
         else:
-            clone = self._clone(search_range.repository)
+            history = self._history(question)
             loaded = load_range(
                 search_range,
-                read_commits(search_range, clone),
-                repository=clone,
+                history,
                 content=self._content,
                 revisions=self._revisions,
+                opened=question.opened,
             )
         if loaded is None:
             return None
@@ -127,9 +141,19 @@ class HistoryReader:
         self._loaded[question.ordinal] = loaded
         return loaded
 
-    def _blamed_file(self, question: AskBlamedFile) -> BlamedFile | None:
+    def _history(self, question: AskRange) -> "RangeHistory":
+        """Return the history of a range. Its outline is read once."""
+        known = self._loaded.get(question.ordinal)
+        clone = self._clone(question.range.repository)
+        if question.opened and known is not None and known.outline is not None:
+            return RangeHistory(repository=clone, outline=known.outline)
+        return read_history(question.range, clone, whole=question.whole)
+
+    def _about_commit(self, question: AskBlamedFile | AskUndone) -> BlamedFile | bool | None:
         loaded = self._loaded[question.ordinal]
         clone = self._clone(loaded.range.repository)
+        if isinstance(question, AskUndone):
+            return is_undone(loaded, clone, question.commit)
         return blamed_file(
             loaded, clone, candidates=question.candidates, commit=question.commit, error=question.error
         )
@@ -202,73 +226,252 @@ def first_parents(repository: GitRepository, commit: str) -> FirstParents:
     return FirstParents(commits=tuple(line), is_whole=line[-1] not in repository.shallow_commits)
 
 
-def read_commits(where: Range, repository: GitRepository) -> list[Commit]:
-    """Return the commits of a range, parents before children. Raises `GitError`."""
-    return repository.commits(
+@dataclass(frozen=True, kw_only=True)
+class RangeHistory:
+    """What was read of the commits of a range. The repository holds the rest.
+
+    commits: all commits, parents before children. None where they are too many to be read at once.
+    outline: all commits by id. None where all were read.
+    """
+
+    repository: GitRepository
+    commits: Sequence[Commit] | None = None
+    outline: Outline | None = None
+
+
+def read_history(where: Range, repository: GitRepository, *, whole: bool = False) -> RangeHistory:
+    """Return the commits of a range, or their outline where they are too many. With `whole`, read all of them.
+
+    A commit may be a candidate by its files alone (`Range.paths`), or be left out (`Range.skip`). Such a range is read
+    as a whole. Raises `GitError`.
+    """
+    lines = repository.list_commits(
         good=where.old, bad=where.new, also_good=where.also_old, first_parent=where.first_parent
     )
+    if whole or not is_long(len(lines)) or where.paths or where.skip:
+        shas = [line.partition(" ")[0] for line in lines]
+        return RangeHistory(repository=repository, commits=repository.read_history(shas))
+    return RangeHistory(repository=repository, outline=Outline(lines, first_parent=where.first_parent))
 
 
 def load_range(
     where: Range,
-    commits: Sequence[Commit],
+    history: RangeHistory,
     *,
-    repository: GitRepository,
     content: StackContent,
     revisions: Revisions,
+    opened: Sequence[str] = (),
 ) -> LoadedRange | None:
-    """Collapse a range of these commits. None where none of them can change a result.
+    """Collapse a range. None where none of its commits can change a result.
+
+    opened: the stretches of a long range that are opened, as in `AskRange`.
 
     Raises:
         NoPinError, MissingCommitError: an end lacks a pin or a commit.
         UserError: the clone is shallow.
     """
-    if not commits:
-        return None
-    _check_whole(repository, commits)
-    content.learn(where.repository, commits)
-    revisions.learn(where.repository, commits)
-    complete = _completion(where, revisions)
-    untestable: set[str] = set()
+    loading = _Loading(where, history.repository, content=content, revisions=revisions)
+    if history.commits is not None:
+        return loading.load_all(history.commits)
+    assert history.outline is not None
+    return loading.load_part(history.outline, opened)
 
-    @cache
-    def key(sha: str) -> str:
-        try:
-            return content.revisions_key(complete(sha))
-        except (NoPinError, MissingCommitError):
-            untestable.add(sha)
-            return f"no pin at {sha}"
 
-    skip = frozenset(where.skip)
-    lines = [replace(each, parents=each.parents[:1]) for each in commits] if where.first_parent else commits
-    unrelated = frozenset(commit.sha for commit in commits if not touches(commit, where.paths))
-    if len(unrelated) == len(commits):
-        return None
-    collapsed = collapse(lines, key, skip=skip, unrelated=unrelated)
-    if collapsed is None:
-        return None
-    untestable |= {
-        member.sha for node in collapsed.nodes if node.commit.sha in skip for member in node.members
-    }
-    graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
-    contents: dict[str, str | None] = {commit.sha: key(commit.sha) for commit in commits}
-    contents |= dict.fromkeys(untestable & contents.keys())
-    old_content, new_content = (content.revisions_key(complete(end)) for end in (where.old, where.new))
-    return LoadedRange(
-        range=where,
-        commits=tuple(commits),
-        contents=contents,
-        old_content=old_content,
-        new_content=new_content,
-        commit_range=collapsed,
-        graph=graph,
-        windows=find_windows(commits, collapsed, graph),
-        builds=_build_keys(
-            collapsed, contents, old_content, where.old, lambda sha: content.build_key(complete(sha))
-        ),
-        objects=_objects(where, commits, repository=repository, content=content),
-        unrelated=unrelated,
-    )
+@dataclass(frozen=True)
+class _Stretch:
+    """The commits that `last` builds on and none of `after` does, by their places in the outline.
+
+    is_read: whether what they change is read.
+    """
+
+    after: tuple[int, ...]
+    last: int
+    is_read: bool = False
+
+
+def _open_stretches(outline: Outline, opened: Sequence[str]) -> list[_Stretch]:
+    """Return the stretches of a range after some of them were opened, in this order. The first one is the range."""
+    end = len(outline.shas) - 1
+    stretches = [_Stretch((), end)]
+    for last in (end, *(outline.place(sha) for sha in opened)):
+        place = next(place for place, stretch in enumerate(stretches) if stretch.last == last)
+        stretch = stretches[place]
+        if not is_long(outline.chains.count(stretch.after, stretch.last)):
+            stretches[place] = replace(stretch, is_read=True)
+            continue
+        middle = outline.chains.halve(stretch.after, stretch.last)
+        stretches[place : place + 1] = [
+            _Stretch(stretch.after, middle),
+            _Stretch((*stretch.after, middle), stretch.last),
+        ]
+    return stretches
+
+
+class _JoinedStretches:
+    """The nodes of a range that is read in part, stretch by stretch.
+
+    The last commit of a stretch that was not read represents all of it, and builds on the stretch before. So does each
+    commit that builds on a commit of that stretch.
+    """
+
+    def __init__(self, outline: Outline, where: Range) -> None:
+        self._outline = outline
+        self._kept_parents = 1 if where.first_parent else None
+        self._nodes: list[Node] = []
+        self._node_parents: list[tuple[int, ...]] = []
+        self._good_side: tuple[Commit, ...] = ()
+        self._before = where.old
+        """The last commit of the stretch before."""
+        self.parents: dict[str, tuple[str, ...]] = {}
+        """The parents of commits, as `LoadedRange.joined`."""
+
+    def add_unread(self, last: Commit, size: int) -> None:
+        """Add a stretch of `size` commits that was not read."""
+        self.parents[last.sha] = (self._before,)
+        self._node_parents.append(self._last_node())
+        self._nodes.append(Node(members=(last,), unread=size - 1))
+        self._before = last.sha
+
+    def add_read(self, commits: Sequence[Commit], content: Callable[[str], str]) -> bool:
+        """Add a stretch of these commits. Return whether one of them differs from what lies before the stretch."""
+        own = {commit.sha: commit for commit in commits}
+        lines = [replace(each, parents=self._join(each, own)) for each in commits]
+        collapsed = collapse(lines, content)
+        if collapsed is None:
+            return False
+        if self._nodes:
+            equal = (own[each.sha] for each in collapsed.good_side)
+            self._nodes[-1] = replace(self._nodes[-1], members=(*self._nodes[-1].members, *equal))
+        else:
+            self._good_side = collapsed.good_side
+        first, last_node = len(self._nodes), self._last_node()
+        self._node_parents += [
+            tuple(first + parent for parent in parents) or last_node for parents in collapsed.parents
+        ]
+        self._nodes += [
+            Node(members=tuple(own[member.sha] for member in node.members)) for node in collapsed.nodes
+        ]
+        self.parents |= {each.sha: each.parents for each in lines if each.parents != own[each.sha].parents}
+        self._before = commits[-1].sha
+        return True
+
+    def _join(self, commit: Commit, own: Mapping[str, Commit]) -> tuple[str, ...]:
+        """Return the parents of a commit. The commit before the stretch stands for those that were not read."""
+        return tuple(
+            dict.fromkeys(
+                self._before if sha not in own and self._outline.place(sha) is not None else sha
+                for sha in commit.parents[: self._kept_parents]
+            )
+        )
+
+    def _last_node(self) -> tuple[int, ...]:
+        return (len(self._nodes) - 1,) if self._nodes else ()
+
+    def commit_range(self) -> CommitRange:
+        """Return the range of all stretches that were added."""
+        return CommitRange(
+            nodes=tuple(self._nodes),
+            parents=tuple(self._node_parents),
+            bad=len(self._nodes) - 1,
+            good_side=self._good_side,
+        )
+
+
+class _Loading:
+    """Collapses a range, of which all commits were read, or a part."""
+
+    def __init__(
+        self, where: Range, repository: GitRepository, *, content: StackContent, revisions: Revisions
+    ) -> None:
+        self._where = where
+        self._repository = repository
+        self._content = content
+        self._revisions = revisions
+        self._complete = _completion(where, revisions)
+        self._keys: dict[str, str] = {}
+        self._untestable: set[str] = set()
+
+    def load_all(self, commits: Sequence[Commit]) -> LoadedRange | None:
+        """Return the range of these commits. None where none of them can change a result."""
+        where = self._where
+        if not commits:
+            return None
+        self._learn(commits)
+        unrelated = frozenset(commit.sha for commit in commits if not touches(commit, where.paths))
+        if len(unrelated) == len(commits):
+            return None
+        lines = commits
+        if where.first_parent:
+            lines = [replace(each, parents=each.parents[:1]) for each in commits]
+        collapsed = collapse(lines, self._key, skip=frozenset(where.skip), unrelated=unrelated)
+        if collapsed is None:
+            return None
+        return self._make(commits, collapsed, unrelated=unrelated)
+
+    def load_part(self, outline: Outline, opened: Sequence[str]) -> LoadedRange | None:
+        """Return the range with only those stretches read that `opened` opens.
+
+        The whole range is read where no commit of a read stretch differs from what lies before it.
+        """
+        _check_whole(self._repository, outline.shas)
+        stretches = _open_stretches(outline, opened)
+        lasts = self._repository.read_history([outline.shas[stretch.last] for stretch in stretches])
+        joined = _JoinedStretches(outline, self._where)
+        for stretch, last in zip(stretches, lasts, strict=True):
+            if not stretch.is_read:
+                joined.add_unread(last, outline.chains.count(stretch.after, stretch.last))
+                continue
+            places = outline.chains.members(stretch.after, stretch.last)
+            commits = self._repository.read_history([outline.shas[place] for place in places])
+            self._learn(commits)
+            if not joined.add_read(commits, self._key):
+                return self.load_all(self._repository.read_history(outline.shas))
+        collapsed = joined.commit_range()
+        commits = [*collapsed.good_side, *(member for node in collapsed.nodes for member in node.members)]
+        loaded = self._make(commits, collapsed, unrelated=frozenset())
+        return replace(loaded, outline=outline, opened=tuple(opened), joined=joined.parents)
+
+    def _learn(self, commits: Sequence[Commit]) -> None:
+        _check_whole(self._repository, [commit.sha for commit in commits])
+        self._content.learn(self._where.repository, commits)
+        self._revisions.learn(self._where.repository, commits)
+
+    def _key(self, sha: str) -> str:
+        """Return the key of a commit's content. A commit that pins nothing that can be had has one of its own."""
+        if sha not in self._keys:
+            try:
+                self._keys[sha] = self._content.revisions_key(self._complete(sha))
+            except (NoPinError, MissingCommitError):
+                self._untestable.add(sha)
+                self._keys[sha] = f"no pin at {sha}"
+        return self._keys[sha]
+
+    def _make(
+        self, commits: Sequence[Commit], collapsed: CommitRange, *, unrelated: frozenset[str]
+    ) -> LoadedRange:
+        where, content, complete = self._where, self._content, self._complete
+        untestable = self._untestable | {
+            member.sha for node in collapsed.nodes if node.commit.sha in where.skip for member in node.members
+        }
+        graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
+        contents: dict[str, str | None] = {commit.sha: self._key(commit.sha) for commit in commits}
+        contents |= dict.fromkeys(untestable & contents.keys())
+        old_content, new_content = (content.revisions_key(complete(end)) for end in (where.old, where.new))
+        return LoadedRange(
+            range=where,
+            commits=tuple(commits),
+            contents=contents,
+            old_content=old_content,
+            new_content=new_content,
+            commit_range=collapsed,
+            graph=graph,
+            windows=find_windows(commits, collapsed, graph),
+            builds=_build_keys(
+                collapsed, contents, old_content, where.old, lambda sha: content.build_key(complete(sha))
+            ),
+            objects=_objects(where, commits, repository=self._repository, content=content),
+            unrelated=unrelated,
+        )
 
 
 def _build_keys(
@@ -294,9 +497,9 @@ def _completion(where: Range, revisions: Revisions) -> Callable[[str], Mapping[s
     return lambda sha: {**others, where.repository: sha}
 
 
-def _check_whole(repository: GitRepository, commits: Sequence[Commit]) -> None:
-    cut = sorted(repository.shallow_commits.intersection(commit.sha for commit in commits))
-    if cut:
+def _check_whole(repository: GitRepository, shas: Iterable[str]) -> None:
+    """Raise `UserError` where a shallow clone ends at one of some commits."""
+    if cut := sorted(repository.shallow_commits.intersection(shas)):
         raise UserError(
             f"expected all commits between the ends, found a shallow clone that ends at {cut[0][:12]} among them; run "
             "in the checkout: git fetch --deepen=200, or --unshallow"
@@ -342,8 +545,14 @@ def find_windows(commits: Sequence[Commit], collapsed: CommitRange, graph: Commi
     return Windows(windows)
 
 
-def record_range(journal: BisectionJournal, loaded: LoadedRange, ordinal: int) -> int:
-    """Record a range and its candidates in the store, once. Return its id."""
+def record_range(
+    journal: BisectionJournal, loaded: LoadedRange, ordinal: int, *, replaces: bool = False
+) -> int:
+    """Record a range and its candidates in the store, once. Return its id.
+
+    With `replaces`, the candidates replace those that were recorded when less of the range was read.
+    """
+    unread = {node.commit.sha: node.unread for node in loaded.commit_range.nodes if node.unread}
     representatives = {
         member.sha: node.commit.sha for node in loaded.commit_range.nodes for member in node.members
     }
@@ -355,17 +564,41 @@ def record_range(journal: BisectionJournal, loaded: LoadedRange, ordinal: int) -
         new=loaded.range.new,
         held=loaded.range.held,
         old_content=loaded.old_content,
+        replaces=replaces,
         candidates=[
             RangeCandidate(
                 sha=commit.sha,
-                parents=commit.parents,
+                parents=loaded.joined.get(commit.sha, commit.parents),
                 subject=storable_text(commit.subject),
                 representative=representatives.get(commit.sha),
                 content=loaded.contents[commit.sha],
+                unread=unread.get(commit.sha, 0),
             )
             for commit in loaded.commits
         ],
     )
+
+
+_MAX_PATHS = 500
+"""At most so many files of a commit are compared with the new end. All of them may not fit in a command line."""
+
+
+def is_undone(loaded: LoadedRange, repository: GitRepository, sha: str) -> bool:
+    """Return whether the change of a commit was undone later in a range of which only a part was read.
+
+    It was where the new end has all of its files as its parent had them. It was also where one of the next commits that
+    were not read names it as reverted. Raises `GitError`.
+    """
+    outline, commit = loaded.outline, repository.commit(sha)
+    place = None if outline is None else outline.place(sha)
+    if outline is None or place is None or not commit.parents or not commit.changes:
+        return False
+    paths = [literal_pathspec(path) for path in commit.files[:_MAX_PATHS]]
+    if not repository.run("diff-tree", "-r", commit.parents[0], loaded.range.new, "--", *paths):
+        return True
+    later = outline.chains.members((place,), len(outline.shas) - 1)[:MAX_COMMITS]
+    subjects = repository.subjects([outline.shas[each] for each in later])
+    return any(reverted_subject(subject) == plain_subject(commit.subject) for subject in subjects)
 
 
 _ABSENT = "0" * 40
@@ -507,33 +740,3 @@ def _commit_with_file(clone: GitRepository, sha: str, path: PurePosixPath, text:
         commit = commit_index(worktree, about, parents=(sha,))
     clone.run("update-ref", f"refs/yardsticks/{commit}", commit)
     return commit
-
-
-def undecidable_merge_base(request: BisectRequest, probes: Iterable[ProbeRow]) -> UndecidedError | None:
-    """Return the error that the merge base cannot be judged, so the side of the change is unknown.
-
-    None where it can.
-    """
-    base = request.range.old
-    judged = [probe for probe in probes if probe.commit == base]
-    if not request.parted or not judged or judged[-1].judgement is not Judgement.SKIP:
-        return None
-    other, found = request.parted[0], judged[-1]
-    old, new = ("good", "bad") if request.seeks is Seeks.REGRESSION else ("bad", "good")
-    shown = verdict_phrase(found.verdict or Verdict.UNKNOWN, found.signature, found.verdict_source)
-    return UndecidedError(
-        f"the merge base {base[:12]} of {old} {other[:12]} and {new} {request.range.new[:12]} cannot be judged "
-        f"({shown}): on which side the change lies is unknown; fix that and resume, or name a commit between "
-        f"{base[:12]} and {request.range.new[:12]} as --{old}"
-    )
-
-
-def merge_base_finding(request: BisectRequest, probes: Iterable[ProbeRow]) -> EndsError | None:
-    """Return the error that the change lies on the other branch. None where the merge base does not show that."""
-    base = request.range.old
-    unexpected = Judgement.BAD if request.seeks is Seeks.REGRESSION else Judgement.GOOD
-    if not request.parted or not any(
-        probe.commit == base and probe.judgement is unexpected for probe in probes
-    ):
-        return None
-    return request.range.other_side_error(base, role="merge base", old=request.parted[0])

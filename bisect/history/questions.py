@@ -153,11 +153,28 @@ def perturb_range(loaded: LoadedRange, perturbation: OfferedPerturbation) -> Loa
 
 @dataclass(frozen=True, kw_only=True)
 class AskRange:
-    """Which commits does a range hold? Answer: a `LoadedRange`, or None where no commit of it can change a result."""
+    """Which commits does a range hold? Answer: a `LoadedRange`, or None where no commit of it can change a result.
+
+    A very long range is one stretch at first. Opening a stretch reads its commits, or cuts it in two where it is too
+    long for that.
+    """
 
     ordinal: int
     """The number of the range among those of this bisection, from 1."""
     range: Range
+    opened: tuple[str, ...] = ()
+    """The last commits of the stretches to open, in this order, after the stretch that is the whole range."""
+    whole: bool = False
+    """Whether all commits are read, however many there are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskUndone:
+    """Did a commit that was not read undo what this commit of a range changes? Answer: a bool."""
+
+    ordinal: int
+    """The number of the range, as in `AskRange`."""
+    commit: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,6 +303,7 @@ class AskPins:
 
 HistoryQuestion: TypeAlias = (
     AskRange
+    | AskUndone
     | AskBlamedFile
     | AskTarget
     | AskFirstParents
@@ -307,5 +325,6 @@ HistoryAnswer: TypeAlias = (
     | tuple[PinRecord, ...]
     | tuple[str, ...]
     | str
+    | bool
     | None
 )

@@ -8,6 +8,7 @@ commit's build.
 
 import posixpath
 import re
+from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -18,8 +19,8 @@ import numpy as np
 from ...runner.errors import EndsError
 from ...runner.verdict.rules import CompilerError
 from ...store.vocabulary import Commit, Judgement, Seeks, plural
-from ..search.belief import Outcome
-from ..search.graph import Ancestry, CommitGraph, Floats, Integers, Mask, Windows
+from ..search.belief import Outcome, Prior, prior_by_size
+from ..search.graph import Ancestry, Chains, CommitGraph, Floats, Integers, Mask, Windows
 from ..search.hypotheses import GOOD_END
 
 _GOOD_SIDE = -1
@@ -36,6 +37,8 @@ class Node:
     """Consecutive commits of equal content. Only the first can have changed anything."""
 
     members: tuple[Commit, ...]
+    unread: int = 0
+    """The number of commits for which the node stands beside its members, and which were not read."""
 
     @property
     def commit(self) -> Commit:
@@ -249,15 +252,25 @@ def find_reverts(commits: Sequence[Commit]) -> list[RevertPair]:
             if left in restored:
                 earlier = departures.setdefault(left, deque(maxlen=MAX_DEPARTURES))
                 earlier.append(_Departure(number, _parallel_departures(ancestry, earlier, number)))
-        subject = _PULL_REQUEST.sub("", commit.subject)
-        named = _REVERT.fullmatch(subject)
-        if named is not None and (changing := by_subject.get(_PULL_REQUEST.sub("", named[1]))):
+        named = reverted_subject(commit.subject)
+        if named is not None and (changing := by_subject.get(named)):
             pairs[changing, commit.sha] = True
-        by_subject[subject] = commit.sha
+        by_subject[plain_subject(commit.subject)] = commit.sha
     return [
         RevertPair(change=changing, revert=undoing, is_git_revert=reverted)
         for (changing, undoing), reverted in pairs.items()
     ]
+
+
+def plain_subject(subject: str) -> str:
+    """Return a subject without the number of a pull request."""
+    return _PULL_REQUEST.sub("", subject)
+
+
+def reverted_subject(subject: str) -> str | None:
+    """Return the plain subject of the commit that a commit with this subject reverts. None where it reverts none."""
+    named = _REVERT.fullmatch(plain_subject(subject))
+    return None if named is None else plain_subject(named[1])
 
 
 def _ancestry(commits: Sequence[Commit]) -> Ancestry:
@@ -484,9 +497,45 @@ class Range:
         )
 
 
+MAX_COMMITS = 16_384
+"""A range of more commits is read in parts. Git compares the trees of each commit that is read with its parent's."""
+
+
+def is_long(commits: int) -> bool:
+    """Return whether so many commits are too many to be read at once."""
+    return commits > MAX_COMMITS
+
+
+class Outline:
+    """The ids and the parents of all commits of a range, without what they change.
+
+    shas: the ids of the commits, parents before children.
+    chains: the commits by their places in `shas`.
+    """
+
+    def __init__(self, lines: Sequence[str], *, first_parent: bool) -> None:
+        """`lines` are those of `GitRepository.list_commits`."""
+        self.shas = [line.partition(" ")[0] for line in lines]
+        self._places = {sha: place for place, sha in enumerate(self.shas)}
+        child, parent = array("q"), array("q")
+        for place, line in enumerate(lines):
+            parents = line.split(" ")[1 : 2 if first_parent else None]
+            inside = [self._places[sha] for sha in parents if sha in self._places]
+            child.extend([place] * len(inside))
+            parent.extend(inside)
+        self.chains = Chains(len(lines), *(np.array(each, dtype=np.int64) for each in (child, parent)))
+
+    def place(self, sha: str) -> int | None:
+        """Return the place of a commit. None where it lies outside of the range."""
+        return self._places.get(sha)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadedRange:
     """A range with its commits. Node i of `commit_range` is commit i of `graph`.
+
+    A very long range is read in parts. Then a stretch of it that was not read is one node, which its last commit
+    represents.
 
     contents: the content key of each commit, None where it pins no submodule.
     old_content, new_content: the content keys of the two ends.
@@ -523,6 +572,41 @@ class LoadedRange:
     left_out: frozenset[str] = frozenset()
     """The commits that `remove_candidates` removed. They lie on lines that were forked before the range, and behave
     like its new end."""
+    outline: Outline | None = None
+    """All commits of the range. None where all of them were read."""
+    opened: tuple[str, ...] = ()
+    """The last commits of the stretches that were opened, as in `AskRange`."""
+    joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The parents by which commits build on a stretch that was not read, where these are not their own."""
+
+    @cached_property
+    def unread_counts(self) -> Integers:
+        """Return for each node the number of commits that were not read. Shape [n]."""
+        return np.array([node.unread for node in self.commit_range.nodes], dtype=np.int64)
+
+    @cached_property
+    def unread(self) -> int:
+        """Return the number of commits of the range that were not read."""
+        return int(self.unread_counts.sum())
+
+    @property
+    def commit_count(self) -> int:
+        """Return the number of all commits of the range."""
+        return len(self.commits) + self.unread
+
+    @property
+    def candidate_count(self) -> int:
+        """Return the number of commits that can change the result. Each unread commit counts as one."""
+        return len(self.commit_range.nodes) + self.unread
+
+    def count_candidates(self, among: Mask) -> int:
+        """Return the number of candidates among some nodes, of shape [n]. Each unread commit counts as one."""
+        return int(among.sum() + self.unread_counts[among].sum())
+
+    @cached_property
+    def prior(self) -> Prior | None:
+        """Return how likely each node is to blame before any run. None where each stands for one candidate."""
+        return prior_by_size(1.0 + self.unread_counts.astype(np.float64))
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:

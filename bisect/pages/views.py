@@ -23,6 +23,7 @@ from itertools import groupby
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
@@ -56,7 +57,7 @@ from ..listing import QueueEntry
 from ..nightly.matrix import judge_matrix_run, result_log
 from ..nightly.night_report import could_not_run, night_line, severity
 from ..report.basis import Rows, SearchedRange
-from ..search.belief import Outcome
+from ..search.belief import Outcome, prior_by_size
 from ..search.graph import CommitGraph
 from ..search.hypotheses import GOOD_END
 from ..search.posterior import Posterior
@@ -102,8 +103,12 @@ def _belief(
             evidence = _inherited_evidence(stored, outer, log)
     except ValueError:
         return None
+    sizes = np.array([float(stored.searched.size(sha)) for sha in stored.places])
     belief = Posterior.start(
-        evidence.graph, rows.request.rates, observations=evidence.observations(log)
+        evidence.graph,
+        rows.request.rates,
+        prior=prior_by_size(sizes),
+        observations=evidence.observations(log),
     ).belief
     return RangeBelief(
         commits=tuple(zip(stored.places, belief.commits.tolist(), strict=True)),

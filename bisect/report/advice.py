@@ -32,9 +32,9 @@ from ...store.vocabulary import (
     shorten,
     verdict_phrase,
 )
+from ..ask.earlier_runs import merge_base_finding
 from ..ask.question import BisectRequest
 from ..engine.failures import HANG_ADVICE
-from ..history.loader import merge_base_finding
 from .basis import Rows, SearchedRange
 from .model import OtherFailure, Reproduction
 from .phrases import condition_phrase

@@ -65,6 +65,20 @@ class SearchedRange:
     def __len__(self) -> int:
         return len(self._candidates)
 
+    def size(self, sha: str) -> int:
+        """Return the number of commits for which a commit of the range stands: itself, and those that were not read."""
+        return 1 + self._candidates[sha].unread
+
+    @property
+    def commit_count(self) -> int:
+        """Return the number of commits of the range, those that were not read included."""
+        return sum(map(self.size, self._candidates))
+
+    @property
+    def candidate_count(self) -> int:
+        """Return the number of commits that can differ in their result. Each unread commit counts as one."""
+        return sum(self.size(sha) for sha in self.members if sha in self)
+
     def subject(self, sha: str) -> str | None:
         """Return the subject of a commit of the range, None for other commits."""
         candidate = self._candidates.get(sha)

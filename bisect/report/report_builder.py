@@ -439,8 +439,8 @@ def _range_report(searched: SearchedRange) -> RangeReport:
         good=stage.old if stage.seeks is Seeks.REGRESSION else stage.new,
         bad=stage.new if stage.seeks is Seeks.REGRESSION else stage.old,
         held=stage.held,
-        commits=len(searched),
-        candidates=sum(sha in searched for sha in searched.members),
+        commits=searched.commit_count,
+        candidates=searched.candidate_count,
     )
 
 

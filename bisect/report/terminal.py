@@ -519,8 +519,8 @@ def plan_json(plan: Plan) -> str:
             "repository": request.repository,
             "good": request.good if loaded is not None else None,
             "bad": request.bad,
-            "commits": len(loaded.commits) if loaded is not None else None,
-            "candidates": len(loaded.commit_range.nodes) if loaded is not None else None,
+            "commits": loaded.commit_count if loaded is not None else None,
+            "candidates": loaded.candidate_count if loaded is not None else None,
             "bad_when": request.bad_criterion or AS_BAD_END,
             "confidence": request.confidence,
             "runs": None if estimate is None else estimate.runs,
@@ -539,8 +539,8 @@ def _range_lines(plan: Plan) -> Iterator[str]:
         yield "           the good end is looked for 1, 2, 4, ... commits before the bad one"
         return
     yield f"range:     {request.repository} {loaded.range.old[:12]}..{loaded.range.new[:12]}"
-    candidates = len(loaded.commit_range.nodes)
-    yield f"           {describe_stage(request.repository, commits=len(loaded.commits), candidates=candidates)}"
+    commits, candidates = loaded.commit_count, loaded.candidate_count
+    yield f"           {describe_stage(request.repository, commits=commits, candidates=candidates)}"
 
 
 def _pin_lines(request: BisectRequest) -> Iterator[str]:

@@ -79,6 +79,14 @@ class Prior:
     others: float
 
 
+def prior_by_size(sizes: Floats) -> Prior | None:
+    """Return the prior where commit i stands for `sizes[i]` commits, of which each is as likely to blame.
+
+    None where each stands for itself alone.
+    """
+    return None if (sizes == 1).all() else Prior(sizes / sizes.sum(), others=1.0)
+
+
 def credible_set(belief: Belief, confidence: float) -> tuple[int, ...]:
     """Return the fewest commits whose probabilities sum to `confidence`, most probable first.
 

@@ -2,7 +2,7 @@
 
 `CommitGraph` holds the candidates, their ancestors and their order. `Windows` are stretches of history between a
 change and its undoing. `Ancestry` answers which commit builds on which while a graph grows. `AncestorSums` sums weights
-over the ancestors of every commit at once.
+over the ancestors of every commit at once. `Chains` halves a history of any length.
 """
 
 import itertools
@@ -444,3 +444,77 @@ def _chains(base: Sequence[int]) -> tuple[Integers, Integers, Integers]:
         np.array(above, dtype=np.int64),
         np.array(depth, dtype=np.int64),
     )
+
+
+class Chains:
+    """A history of any length, in arrays. It is cut into chains, and halved by these.
+
+    Commits are numbered so that parents come first. A chain is a run of consecutive numbers in which each commit but
+    the first has the commit before it as its only parent, and each but the last has no other child. So a history
+    without merges is one chain, and any history has about two chains for each merge.
+    """
+
+    def __init__(self, commits: int, child: Integers, parent: Integers) -> None:
+        """`child` and `parent` are the two commits of each edge. The edges come in the order of the children.
+
+        Raises `ValueError` where the commits cannot form a `CommitGraph`.
+        """
+        is_first = np.ones(commits, dtype=np.bool_)
+        follows = child[parent == child - 1]
+        edges_up, edges_down = (np.bincount(each, minlength=commits) for each in (child, parent))
+        is_first[follows[(edges_up[follows] == 1) & (edges_down[follows - 1] == 1)]] = False
+        self._start = np.flatnonzero(is_first)
+        """The first commit of each chain."""
+        self._size = np.diff(self._start, append=commits)
+        self._chain_of = np.cumsum(is_first) - 1
+        between = is_first[child]
+        edges = zip(
+            self._chain_of[child[between]].tolist(), self._chain_of[parent[between]].tolist(), strict=True
+        )
+        parents: dict[int, list[int]] = {chain: [] for chain in range(len(self._start))}
+        for of_chain, above in edges:
+            parents[of_chain].append(above)
+        self._graph = CommitGraph([*parents.values()])
+
+    def _counts(self, after: Sequence[int], upto: int) -> Integers:
+        """Return how many commits of each chain are ancestors of `upto`, but of none of `after`. Shape [chains]."""
+        return np.maximum(self._ancestor_counts((upto,)) - self._ancestor_counts(after), 0)
+
+    def _ancestor_counts(self, commits: Sequence[int]) -> Integers:
+        """Return how many commits of each chain are ancestors of any of some commits. They are the first ones."""
+        counts = np.zeros(len(self._start), dtype=np.int64)
+        for commit in commits:
+            chain = int(self._chain_of[commit])
+            own = np.where(self._graph.ancestors(chain), self._size, 0)
+            own[chain] = commit - self._start[chain] + 1
+            counts = np.maximum(counts, own)
+        return counts
+
+    def count(self, after: Sequence[int], upto: int) -> int:
+        """Return the number of ancestors of `upto`, itself included, that are ancestors of none of `after`."""
+        return int(self._counts(after, upto).sum())
+
+    def members(self, after: Sequence[int], upto: int) -> list[int]:
+        """Return the commits that `count` counts, parents first."""
+        counts = self._counts(after, upto)
+        first = np.repeat(self._start + self._ancestor_counts(after), counts)
+        places = first + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return places.tolist()
+
+    def halve(self, after: Sequence[int], upto: int) -> int:
+        """Return the member that has nearest to half of all members among its ancestors, and is not `upto`.
+
+        Raises `ValueError` where there are fewer than two members.
+        """
+        counts = self._counts(after, upto)
+        total = int(counts.sum())
+        if total < 2:
+            raise ValueError(f"expected at least two commits to halve, found {total}")
+        # In a chain, each commit has one ancestor more than the commit before it.
+        last = np.rint(self._graph.ancestor_sums(counts.astype(np.float64))).astype(np.int64)
+        most = np.minimum(last, total - 1)
+        reach = np.clip(total // 2, last - counts + 1, most)
+        distance = np.where((counts > 0) & (most > last - counts), np.abs(2 * reach - total), total + 1)
+        chain = int(np.argmin(distance))
+        place = self._ancestor_counts(after)[chain] + reach[chain] - (last[chain] - counts[chain])
+        return int(self._start[chain] + place) - 1

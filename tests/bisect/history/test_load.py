@@ -7,7 +7,7 @@ import pytest
 
 from precision_bisect.bisect.ask.ends import path_notices
 from precision_bisect.bisect.ask.predicate import predicate_stack
-from precision_bisect.bisect.history.loader import load_range, read_commits
+from precision_bisect.bisect.history.loader import load_range, read_history
 from precision_bisect.bisect.history.range import LoadedRange, Range
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.pins import Revisions
@@ -26,8 +26,7 @@ def load(
     clone = workspace.clones[where.repository]
     return load_range(
         where,
-        read_commits(where, clone),
-        repository=clone,
+        read_history(where, clone),
         content=StackContent(workspace.stack, workspace),
         revisions=Revisions(workspace.stack, workspace.clones, {}),
     )
