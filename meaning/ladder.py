@@ -340,7 +340,11 @@ def _judge(dump: DumpFile, outputs: Mapping[str, Numbers], case: PassCase) -> Ru
 
 
 def largest_error(outputs: Mapping[str, Tensor], case: PassCase) -> float:
-    """Return the largest error in units of the tolerance. Infinite if an output is missing or is no number."""
+    """Return the largest error in units of the tolerance. Infinite if an output is missing or is no number.
+
+    Two NaN are no error, because the program computes what is expected. `torch.allclose`, which compares in the
+    harness, rejects them in every run. `CheckEvidence.outputs_not_finite` names such outputs.
+    """
     largest = 0.0
     for name, expected in case.expected.items():
         actual = outputs.get(name)
