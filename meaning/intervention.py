@@ -550,11 +550,11 @@ def intervene(
         runs_alone = search.run_without(everything - {*needed}) is not State.NOT_EXECUTED
         if runs_alone and search.run_without(cause) is State.RIGHT:
             return answer(cause=cause)
-        if search.run_without(everything - {*context}) is State.RIGHT:
+        if not runs_alone and search.run_without(everything - {*context}) is State.RIGHT:
             return answer(cause=needed, context=context)
     except _NoAnswerError as error:
         return answer(problem=str(error))
-    return answer(problem="the changes that do harm are not those whose undoing helps")
+    return answer(problem="no changes were found that make the result wrong alone, and right when undone")
 
 
 # The first value that differs

@@ -340,7 +340,11 @@ def _judge(dump: DumpFile, outputs: Mapping[str, Numbers], case: PassCase) -> Ru
 
 
 def largest_error(outputs: Mapping[str, Tensor], case: PassCase) -> float:
-    """Return the largest error in units of the tolerance. Infinite if an output is missing or is no number."""
+    """Return the largest error in units of the tolerance. Infinite if an output is missing or is no number.
+
+    Two NaN are no error, because the program computes what is expected. `torch.allclose`, which compares in the
+    harness, rejects them in every run. `CheckEvidence.outputs_not_finite` names such outputs.
+    """
     largest = 0.0
     for name, expected in case.expected.items():
         actual = outputs.get(name)
@@ -634,14 +638,15 @@ def _largest_radius(numbers: Numbers, expected: Tensor, case: PassCase) -> float
 
 
 def _can_fail(name: str, case: PassCase) -> bool:
-    """Return whether the check rejects an output with one element that is off by ten tolerances."""
+    """Return whether the check rejects an output with one element that is off by more than ten tolerances."""
     expected = case.expected[name].to(torch.float64)
     moved = expected.clone().reshape(-1)
     allowed = case.atol + case.rtol * moved.abs()
     bounded = allowed.isfinite().nonzero().reshape(-1)
     if not bounded.numel():
-        return False
-    moved[bounded[0]] += 10 * allowed[bounded[0]]
+        return not bool(expected.isfinite().all())  # Only NaN and Inf equal an expected NaN or Inf.
+    # A tolerance may be 0, or too small to change the element.
+    moved[bounded[0]] = (moved[bounded[0]] + 10 * allowed[bounded[0]]).nextafter(torch.tensor(torch.inf))
     outputs = {**case.expected, name: moved.reshape(expected.shape)}
     return largest_error(outputs, case) > 1
 

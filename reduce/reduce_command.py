@@ -375,7 +375,7 @@ def _compare_builds(
                 failing_toolchain=failing.toolchain,
                 reference_toolchain=reference.toolchain,
                 golden_data=data,
-                tolerance=_EXACT,
+                tolerance=_tolerance_of_job(job) or _EXACT,
                 output=job.reduce_to,
                 jobs=2,
                 budget=None,

@@ -253,7 +253,7 @@ class _Localizer:
             platform=request.platform,
             device=request.device,
             golden=golden,
-            judging_rule=JudgingRule(command=True),
+            judging_rule=request.judging_rule,
             options=RunOptions(golden_data=golden.directory, dump_passes=True),
             timeout=min(timeout, max(1.0, self.deadline - time.monotonic())),
             directory=self.folder / f"{compared.role}-passes",

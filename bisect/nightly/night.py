@@ -445,8 +445,9 @@ class Examiner:
         return self._decide(cell, seen) if regression is None else self._decide_open(seen, regression)
 
     def _runs_tonight(self, cell: CellRow, commit: str) -> list[CaseRunRow]:
+        """Return the runs of an earlier start of this night that say something about the commit."""
         runs = self._journal.runs.runs_in_night(self._night.id, cell.id)
-        return [run for run in runs if run.commit == commit]
+        return [run for run in runs if run.commit == commit and run.verdict.traits.judges_commit]
 
     def _needs_another_run(self, seen: "_SeenRuns", regression: RegressionRow | None) -> bool:
         """Return whether one more run of a cell is needed to decide what it shows."""
@@ -608,7 +609,7 @@ class Examiner:
         )
 
     def _run_once(self, cell: CellRow, commit: str) -> CaseRunRow | None:
-        """Return the last run of this night at a commit, and make one where there is none.
+        """Return the last run of this night that says something about a commit, and make one where there is none.
 
         None where the device's quota is used up.
         """

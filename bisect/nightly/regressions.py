@@ -194,8 +194,11 @@ class RegressionTask(ABC):
         """Store that the bisection names no commit, and that the search is over."""
 
     @abstractmethod
-    def note_equal_ends(self, why: str) -> None:
-        """Store that the ends do not differ, or that no range lies between them."""
+    def note_no_blame(self, why: str) -> None:
+        """Store that no commit is to blame.
+
+        The ends do not differ, no range lies between them, or no commit of the range explains the runs.
+        """
 
     def open(self, resources: ExitStack) -> DrivenBisection | None:
         """Begin the bisection, or go on with it. None where no run may start, or where it has ended already.
@@ -242,12 +245,7 @@ class RegressionTask(ABC):
         row = bisection.journal.row()
         if row.outcome in (None, BisectionOutcome.BUDGET):
             return False
-        conclusion = read_document(Conclusion, row.conclusion)
-        if row.outcome is BisectionOutcome.ENDS_DO_NOT_DIFFER:
-            self.note_equal_ends(conclusion.message)
-            self.note_problem(conclusion.message)
-        else:
-            self._store_conclusion(bisection, conclusion)
+        self._store_conclusion(bisection, read_document(Conclusion, row.conclusion))
         return True
 
     def check_budget(self) -> None:
@@ -275,7 +273,7 @@ class RegressionTask(ABC):
             if self._bisection is not None:
                 ended = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
                 self._bisection.conclude(ended)
-            self.note_equal_ends(str(error))
+            self.note_no_blame(str(error))
         else:
             if self._bisection is not None:
                 self._bisection.note_failure(str(error))
@@ -291,6 +289,9 @@ class RegressionTask(ABC):
             case BisectionOutcome.CULPRIT:
                 self.note_named_commit(bisection, conclusion)
             case BisectionOutcome.BUDGET:
+                self.note_problem(conclusion.message)
+            case BisectionOutcome.ENDS_DO_NOT_DIFFER | BisectionOutcome.NO_CULPRIT:
+                self.note_no_blame(conclusion.message)
                 self.note_problem(conclusion.message)
             case _:
                 self.note_no_commit(conclusion.message)
@@ -372,8 +373,8 @@ class FindCulprit(RegressionTask):
     def note_no_commit(self, why: str) -> None:
         self.context.journal.regressions.update(self.regression.id, problem=why)
 
-    def note_equal_ends(self, why: str) -> None:
-        # The ends may differ tomorrow, if the device works again, or if the failure is flaky.
+    def note_no_blame(self, why: str) -> None:
+        # A commit may explain the runs of tomorrow, if the device works again, or if the failure is flaky.
         self.remember(None)
 
 
@@ -405,7 +406,7 @@ class FindFix(RegressionTask):
     def note_no_commit(self, why: str) -> None:
         self.context.journal.regressions.update(self.regression.id, fix_problem=why)
 
-    def note_equal_ends(self, why: str) -> None:
+    def note_no_blame(self, why: str) -> None:
         self.note_no_commit(why)
 
 

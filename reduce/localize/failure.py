@@ -114,7 +114,8 @@ def _read_tensor(folder: TensorFolder, name: str) -> TensorView | None:
 def _elements_over(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> tuple[Mask, float]:
     """Return which elements violate |a - e| <= atol + rtol |e|, and the largest |a - e| / (atol + rtol |e|) of these.
 
-    Two NaN are close, and so are two equal infinities.
+    Two NaN are close, and so are two equal infinities. To the harness two NaN differ. It then fails the good build too,
+    so an expected NaN says nothing about a change.
     """
     wrong = np.zeros(expected.numel, np.bool_)
     worst = 0.0

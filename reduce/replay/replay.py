@@ -571,7 +571,8 @@ class Replayer:
     ) -> FinishedRun:
         """Run the copy in its present state, whatever the verdict. What it records stays in the copy.
 
-        `tolerance` is the harness's own default unless given. It has no effect if outputs are saved.
+        The outputs are compared by `tolerance`, which is the harness's own default unless given. With `save_outputs`
+        they are saved too.
         """
         self.runs += 1
         folder = self.folder / f"{self.runs:03}"
@@ -681,7 +682,10 @@ def _describe_ending(run: FinishedRun) -> str:
 
 
 def _replay_case(specs: Path, *, outputs: Path | None, tolerance: Tolerance | None) -> CaseName:
-    """Return the script that runs a build under the harness. It saves the results to `outputs`, or compares them."""
+    """Return the script that runs a build under the harness, which compares the outputs by `tolerance`.
+
+    The script also saves them to the folder `outputs`, if one is given.
+    """
     arguments = ["--specs", str(specs)]
     if outputs is not None:
         arguments += ["--outputs", str(outputs)]

@@ -68,7 +68,8 @@ class DifferentialOracle:
     2. The twin passes.
     3. The candidate's differences make the whole reference fail in the same way.
 
-    If only 1 holds, the candidate has a different failure (`SLIPPED`). `swap` tests 3, for wrong values only.
+    If only 1 holds, the candidate has a different failure (`SLIPPED`). `swap` tests 3, for wrong values only. If the
+    machine fails in one of these runs, the candidate is `INVALID`.
     """
 
     pair: BuildPair
@@ -104,8 +105,12 @@ class DifferentialOracle:
             if answer is not Answer.INTERESTING or passing is None:
                 return answer
             twin = runner.run(passing, self.pair.reference.toolchain, folder / "runs-passing")
-            passed = twin.classification.verdict is Verdict.PASS
-            is_explained = passed and (self.swap is None or self.swap.may_explain(candidate))
+            verdict = twin.classification.verdict
+            if not verdict.traits.judges_commit:
+                return Answer.INVALID
+            is_explained = verdict is Verdict.PASS and (self.swap is None or self.swap.may_explain(candidate))
+            if is_explained is None:
+                return Answer.INVALID
             return Answer.INTERESTING if is_explained else Answer.SLIPPED
 
     def judge_result(self, failing: CandidateBuild, folder: Path) -> tuple[Answer, str]:
@@ -432,11 +437,12 @@ class KernelSwap:
     _answers: dict[_BuildDifferences, bool] = field(default_factory=dict[_BuildDifferences, bool])
     _lock: Lock = field(default_factory=Lock)
 
-    def may_explain(self, candidate: Candidate) -> bool:
+    def may_explain(self, candidate: Candidate) -> bool | None:
         """Return whether the candidate's differences make the whole good build fail as the failing one does.
 
-        The answer is also true if the test does not apply. If neither kernels nor tasks differ, the answer is
-        `differ_elsewhere`: without any difference, the failure is chance, such as a race in both builds.
+        The answer is also true if the test does not apply, and None if the machine failed in its run. If neither
+        kernels nor tasks differ, the answer is `differ_elsewhere`: without any difference, the failure is chance, such
+        as a race in both builds.
         """
         if not self._wrong_outputs or not self._same_program(candidate):
             return True
@@ -452,7 +458,10 @@ class KernelSwap:
             return True
         with self._lock:
             if differences not in self._answers:
-                self._answers[differences] = self._reproduces_failure(differences)
+                answer = self._reproduces_failure(differences)
+                if answer is None:
+                    return None  # The next candidate with these differences asks again.
+                self._answers[differences] = answer
             return self._answers[differences]
 
     def _same_program(self, candidate: Candidate) -> bool:
@@ -482,8 +491,11 @@ class KernelSwap:
             if differs(actual.tensor(name), expected.tensor(name), self.tolerance)
         }
 
-    def _reproduces_failure(self, differences: _BuildDifferences) -> bool:
-        """Run the whole good build with these differences. Also true if the run leaves no outputs."""
+    def _reproduces_failure(self, differences: _BuildDifferences) -> bool | None:
+        """Run the whole good build with these differences. Also true if the run leaves no outputs.
+
+        None if the machine alone failed.
+        """
         reference, failing = self.pair.reference, self.pair.failing
         assert reference.outputs is not None
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -501,6 +513,8 @@ class KernelSwap:
             run = Replayer(
                 copy=copy, toolchain=failing.toolchain, folder=Path(folder) / "runs", timeout=self.timeout
             ).classify(arguments, data=data, save_outputs=True)
+            if not run.classification.verdict.traits.judges_commit:
+                return None
             if run.outputs is None:
                 return True
             errors = _relative_errors(run.outputs, reference.outputs)

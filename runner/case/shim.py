@@ -613,7 +613,8 @@ def output_errors(
 def tensor_errors(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str, float]:
     """Return the errors of a torch tensor against the expected one.
 
-    - `not_finite`: the share of elements that differ while one of the two is not finite.
+    - `not_finite`: the share of elements that differ while one of the two is not finite. As in `torch.allclose`, NaN
+      differs from NaN.
     - `beyond_tolerance`: that share plus the share with |actual - expected| > atol + rtol |expected|.
     - `relative_l2`: |actual - expected|_2 / |expected|_2. Left out where expected is all zeros.
     - `times_tolerance`: the largest |actual - expected| / (atol + rtol |expected|). Left out where it is infinite.

@@ -78,7 +78,7 @@ from .statistics import (
 )
 
 HARNESS_TOLERANCE = Tolerance(rtol=1e-5, atol=1e-5, equal_nan=False)
-"""The harness compares by this tolerance if a case sets none."""
+"""The harness compares by this tolerance if a case sets none. As in `torch.allclose`, NaN is not close to NaN."""
 
 MAX_MISMATCHES = 10
 """A verdict lists at most this many mismatches. All mismatches are counted."""

@@ -92,6 +92,8 @@ class IncomparableError(ValueError):
 class Tolerance:
     """The arguments of `torch.isclose`. By default only equal values are close, and NaN equals NaN.
 
+    The default compares two runs. `HARNESS_TOLERANCE` of `judges.py` compares as the harness does.
+
     With `signed_zeros`, which torch does not have, -0.0 is not close to 0.0 at any tolerance.
     """
 

@@ -1,8 +1,9 @@
 """Workers of this machine, which make probes for a driver.
 
-`WorkerPool` starts workers through joblib's loky. Each worker connects back to the pool, and makes probes in its own
-slot, one after another. Any message to a worker during a probe ends that probe and its processes, and so does the end
-of the connection. So no probe outlives the driver. `AheadBuilder` builds the commit that probably runs next.
+`WorkerPool` starts workers. Several are processes of joblib's loky. A single one is a thread of the driver. Each worker
+connects back to the pool, and makes probes in its own slot, one after another. Any message to a worker during a probe
+ends that probe and its processes, and so does the end of the connection. So no probe outlives the driver.
+`AheadBuilder` builds the commit that probably runs next.
 """
 
 import contextlib
@@ -524,8 +525,10 @@ class WorkerPool:
             self._doom_workers()
         self._vain_exits += 1
         if self._vain_exits == _MAX_LOSSES:
+            why = "no worker says why" if error is None else f"{type(error).__name__}: {error}"
             raise UserError(
-                f"expected workers, found that they end before any finishes a probe: {type(error).__name__}: {error}"
+                f"expected workers, found that they end before any finishes a probe: {why}; "
+                "is there enough memory? then resume"
             ) from error
 
     def _accept(self) -> None:

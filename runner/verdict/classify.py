@@ -494,15 +494,19 @@ def classify_build_failure(lines: Iterable[tuple[int, str]], ending: Ending) -> 
     """Decide whether a failed build step blames the commit (`build_error`) or the machine (`environment_error`).
 
     `lines` are numbered lines of the step's output. Of a long output a selection is enough. A step that reached its
-    time limit is a `timeout`.
+    time limit is a `build_error` too, because a `timeout` is a case that hangs.
     """
     classifier = Classifier(BUILD_RULES)
     for number, line in lines:
         classifier.feed_numbered("build", number, line)
     classification = classifier.finish(ending, None)
-    if classification.verdict in (Verdict.UNKNOWN, Verdict.CRASH):
-        return replace(classification, verdict=Verdict.BUILD_ERROR)
-    return classification
+    match classification.verdict:
+        case Verdict.TIMEOUT:
+            return replace(classification, verdict=Verdict.BUILD_ERROR, signature="time limit")
+        case Verdict.UNKNOWN | Verdict.CRASH:
+            return replace(classification, verdict=Verdict.BUILD_ERROR)
+        case _:
+            return classification
 
 
 def _find_texts_of_rules(rules: Sequence[VerdictRule]) -> tuple[str, ...] | None:

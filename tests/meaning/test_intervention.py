@@ -117,6 +117,21 @@ def test_a_statement_that_the_cause_needs_is_no_part_of_it() -> None:
     assert (found.count, found.context) == (2, 1)
 
 
+def test_a_change_that_runs_alone_is_no_cause_by_what_it_needs() -> None:
+    """The changes a and m do harm together, and each of them is right alone. Without both, the program does not run."""
+    states = {"as": State.RIGHT, "am": State.WRONG, "ams": State.WRONG, "s": State.NOT_EXECUTED}
+
+    def judge_kept(mixed: IrProgram) -> State:
+        constants = {"7.0": "a", "8.0": "m", "subs": "s"}
+        kept = "".join(name for text, name in constants.items() if text in repr(mixed.entry.body))
+        return states.get(kept, State.RIGHT)
+
+    changed = body(shift="7.0", scale="8.0", end="subs")
+    found = intervene(program(body()), program(changed), judge_kept, lambda _changes: [0])
+    assert (found.count, found.cause, found.context) == (3, (), 0)
+    assert "wrong alone, and right when undone" in found.problem
+
+
 def test_a_change_inside_a_loop_leaves_the_loop() -> None:
     def cut(scale: str, shift: str) -> str:
         loaded = "pl.tile.load(x, [i, 0], [4, 8], [4, 8], target_memory=pl.Mem.Vec)"

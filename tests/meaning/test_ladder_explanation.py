@@ -95,6 +95,21 @@ def test_a_check_that_cannot_fail(tmp_path: Path, case: PassCase) -> None:
     assert explain(write(tmp_path, text()), blind).verdict is LadderVerdict.CHECK_CANNOT_FAIL
 
 
+@pytest.mark.parametrize(("rtol", "first"), [(0.0, 1.0), (1e-5, 0.0)], ids=["exact", "zero element"])
+def test_a_check_without_tolerance_can_fail(tmp_path: Path, rtol: float, first: float) -> None:
+    values = torch.full((8, 8), 2.0)
+    values[0, 0] = first
+    strict = PassCase(
+        inputs={"x": values, "y": torch.zeros(8, 8)}, expected={"y": 2 * values}, rtol=rtol, atol=0.0
+    )
+    assert explain(write(tmp_path, text()), strict).verdict is LadderVerdict.RIGHT_IR
+
+
+def test_a_check_against_infinities_alone_can_fail(tmp_path: Path, case: PassCase) -> None:
+    infinite = replace(case, expected={"y": torch.full((8, 8), math.inf)})
+    assert examine_check(write(tmp_path, text()), infinite).outputs_that_cannot_fail == ()
+
+
 def test_a_tolerance_below_one_rounding(tmp_path: Path, case: PassCase) -> None:
     folder = write(tmp_path, text(dtype="BFLOAT16"))
     assert explain(folder, case).verdict is LadderVerdict.TOLERANCE_OUT_OF_REACH

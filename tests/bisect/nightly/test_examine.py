@@ -88,9 +88,11 @@ class Job:
             night.id, self.cell.id, last_good="good", first_bad="bad", bad_when="mismatch"
         )
 
-    def night(self, head: str, shown: str, *, environment: str = "f") -> CaseResultRow:
-        """A night in which so many runs are left, and show this."""
+    def night(self, head: str, shown: str, *, environment: str = "f", killed: str = "") -> CaseResultRow:
+        """A night in which so many runs are left, and show this. `killed` is what a start showed that was killed."""
         night = self.journal.nights.begin({"main": head}, "here")
+        for letter in killed:
+            ScriptedRunner(self.journal, letter, environment=environment).run(night.id, self.cell, head)
         examiner = Examiner(
             config=CONFIG,
             journal=self.journal,
@@ -179,6 +181,10 @@ def test_a_pass_at_what_failed_before_is_flaky(job: Job) -> None:
 def test_what_the_device_does_is_no_failure_and_no_recovery(job: Job, shown: str) -> None:
     assert job.night("c1", shown).status is CaseStatus.INFRASTRUCTURE
     assert job.is_open
+
+
+def test_a_night_that_goes_on_makes_a_run_again_that_blamed_the_machine(job: Job) -> None:
+    assert job.night("c1", "P" * 50, killed="E").status is CaseStatus.PASSED
 
 
 def test_a_timeout_is_a_failure_where_a_timeout_opened_the_regression(job: Job) -> None:

@@ -177,7 +177,17 @@ def test_a_platform_that_a_job_no_longer_has_ends_no_night(recovered: Recovered)
         Limits(config, begun=datetime.now(UTC), budget=None).count_run("sim")
 
 
-def test_ends_of_a_culprit_that_did_not_differ_are_asked_again_after_a_kill(recovered: Recovered) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "is_asked_again"),
+    [
+        (BisectionOutcome.ENDS_DO_NOT_DIFFER, True),
+        (BisectionOutcome.NO_CULPRIT, True),
+        (BisectionOutcome.ONLY_SKIPPED, False),
+    ],
+)
+def test_a_search_that_blames_no_commit_is_begun_again(
+    recovered: Recovered, outcome: BisectionOutcome, is_asked_again: bool
+) -> None:
     """The night was killed after the bisection had ended, and before it was noted."""
     journal = recovered.journal
     regression = journal.regressions.open(
@@ -191,12 +201,15 @@ def test_ends_of_a_culprit_that_did_not_differ_are_asked_again_after_a_kill(reco
     context = replace(recovered.context, limits=cast(Any, TimeLeft()))
     (opened,) = journal.regressions.all_open()
     task = FindCulprit(context, opened, output=cast(Any, None), problems=recovered.problems)
-    conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message="the ends do not differ")
+    conclusion = Conclusion(outcome=outcome, message="nobody")
     row = SimpleNamespace(outcome=conclusion.outcome, conclusion=write_document(conclusion))
     ended = SimpleNamespace(journal=SimpleNamespace(row=lambda: row), record_drive=nullcontext)
     task._find = lambda: cast(Any, ended)
     with ExitStack() as resources:
         assert task.open(resources) is None
     (waiting,) = journal.regressions.all_open()
-    assert (waiting.bisection_id, waiting.problem) == (None, None)
-    assert recovered.problems == ["one.py on sim: the ends do not differ"]
+    if is_asked_again:
+        assert (waiting.bisection_id, waiting.problem) == (None, None)
+        assert recovered.problems == ["one.py on sim: nobody"]
+    else:
+        assert (waiting.bisection_id, waiting.problem) == (recovered.bisection, "nobody")

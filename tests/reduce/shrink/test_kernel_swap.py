@@ -12,9 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect.reduce.reduce_cli import main
+from precision_bisect.reduce.replay.replay import Replayer, WorkingCopy
 from precision_bisect.reduce.shrink.oracle import KernelSwap
 from precision_bisect.reduce.shrink.program import Candidate
 from precision_bisect.runner.compare.statistics import Tolerance
+from precision_bisect.store.vocabulary import Verdict
 from tests.demo.minirt_support import SCALE
 from tests.reduce.demo_builds import Trees
 from tests.reduce.quick_runs import quick_runs
@@ -83,3 +85,43 @@ def test_what_differs_is_put_alone_into_the_good_build_once(
     assert asked == [(["rounding"], [2]), ([], [2])]
     elsewhere = replace(swap, differ_elsewhere=True)
     assert elsewhere.may_explain(Candidate((0,), collapsed=("rounding",)))
+
+
+def test_a_run_in_which_the_machine_failed_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same differences are run again for the next candidate."""
+    verdicts = [Verdict.ENVIRONMENT_ERROR, Verdict.CRASH]
+
+    def classify(_replayer: Replayer, *_arguments: object, **_options: object) -> SimpleNamespace:
+        return SimpleNamespace(classification=SimpleNamespace(verdict=verdicts.pop(0)), outputs=None)
+
+    monkeypatch.setattr(Replayer, "classify", classify)
+    monkeypatch.setattr(KernelSwap, "_wrong_outputs", {"y": 1.0})
+    monkeypatch.setattr(KernelSwap, "_same_program", lambda _swap, candidate: candidate == Candidate((0,)))
+    build = small_build(tmp_path / "good", SHIFT)
+    side = SimpleNamespace(
+        copy=WorkingCopy(build),
+        outputs=SimpleNamespace(),
+        toolchain=SimpleNamespace(),
+        arguments=(),
+        data=SimpleNamespace(inputs=SimpleNamespace(folder=SimpleNamespace(root=build / "data" / "in"))),
+    )
+    pair: Any = SimpleNamespace(
+        missing=frozenset(),
+        submitted_tasks=lambda candidate: candidate.tasks,
+        order=SimpleNamespace(whole=Candidate((0, 1)), kernels=lambda _candidate: frozenset({"scale"})),
+        reference=side,
+        failing=side,
+    )
+    swap = KernelSwap(
+        pair=pair,
+        differing=("scale",),
+        differ_elsewhere=False,
+        tolerance=Tolerance(),
+        folder=tmp_path / "swaps",
+        timeout=1,
+    )
+    monkeypatch.setattr("precision_bisect.reduce.shrink.oracle.take_kernel", lambda *_: None)
+    assert swap.may_explain(Candidate((0,))) is None
+    assert swap.may_explain(Candidate((0,)))

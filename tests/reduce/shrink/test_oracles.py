@@ -79,6 +79,29 @@ def test_another_signature_is_another_failure(
     assert BrokenRun(Verdict.CRASH, "SIGSEGV").judge(found, NOTHING_MADE) is expected
 
 
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (Verdict.PASS, Answer.INTERESTING),
+        (Verdict.MISMATCH, Answer.SLIPPED),
+        (Verdict.ENVIRONMENT_ERROR, Answer.INVALID),
+    ],
+)
+def test_a_twin_that_the_machine_failed_judges_nothing(
+    verdict: Verdict, expected: Answer, tmp_path: Path
+) -> None:
+    runs = [ran(tmp_path, Verdict.CRASH, "SIGSEGV"), ran(tmp_path, verdict, None)]
+    side: Any = SimpleNamespace(toolchain=None)
+    pair: Any = SimpleNamespace(
+        submitted_tasks=lambda _: (0,), reference_tasks=lambda _: (0,), failing=side, reference=side
+    )
+    maker: Any = SimpleNamespace(
+        make=lambda *_: (NOTHING_MADE, NOTHING_MADE), runner=SimpleNamespace(run=lambda *_: runs.pop(0))
+    )
+    judge = DifferentialOracle(pair=pair, failure=BrokenRun(Verdict.CRASH, "SIGSEGV"), maker=maker).judge
+    assert judge(Candidate((0,)), tmp_path / "candidate") is expected
+
+
 def test_outputs_of_a_signature() -> None:
     assert parse_outputs(None) == {}
     assert parse_outputs("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}

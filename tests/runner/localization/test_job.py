@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from precision_bisect.reduce.reduce_command import ERROR, FOUND, main
+from precision_bisect.reduce.shrink.result import ShrinkRequest
+from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.localization_job import BuildToRun, LocalizationJob
 from precision_bisect.runner.stack import Stack
 from precision_bisect.store.durable_files import write_document
@@ -74,3 +76,29 @@ def test_each_line_says_whether_it_is_of_the_localization_or_of_the_reduction(
     file.write_text(json.dumps(job | {"platform": "sim", "reduce_to": str(tmp_path / "reduced")}))
     assert main(file) == FOUND
     assert capsys.readouterr().err.splitlines() == ["localizing: recording", "reducing: 1 task left"]
+
+
+@pytest.mark.parametrize(
+    ("rtol", "atol", "tolerance"), [(1e-3, 1e-4, Tolerance(rtol=1e-3, atol=1e-4)), (None, None, Tolerance())]
+)
+def test_the_tolerance_of_the_case_says_what_a_reduction_keeps(
+    rtol: float | None,
+    atol: float | None,
+    tolerance: Tolerance,
+    tmp_path: Path,
+    job: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Tolerance] = []
+
+    def shrink(request: ShrinkRequest, *, on_progress: object) -> None:
+        asked.append(request.tolerance)
+
+    found = SimpleNamespace(has_findings=True, stall=None)
+    monkeypatch.setattr("precision_bisect.reduce.reduce_command.localize", lambda *_, **__: found)
+    monkeypatch.setattr("precision_bisect.reduce.reduce_command.shrink", shrink)
+    changed = {"platform": "sim", "reduce_to": str(tmp_path / "reduced"), "rtol": rtol, "atol": atol}
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(job | changed))
+    assert main(file) == FOUND
+    assert asked == [tolerance]

@@ -123,6 +123,17 @@ def test_the_failure_of_a_worker_counts_although_its_end_is_noticed_first(
             until(pool, ProbeDone)
 
 
+def test_workers_that_end_without_an_error_are_told_as_such(
+    small: SmallStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "call_in_parallel", lambda *_, **__: None)
+    monkeypatch.setattr(pool_module, "_RESTART_DELAY", 0.0)
+    with WorkerPool(setup_of(small), jobs=1) as pool:
+        pool.begin(small.request())
+        with pytest.raises(UserError, match="finishes a probe: no worker says why; is there enough memory"):
+            until(pool, ProbeDone)
+
+
 def test_a_worker_whose_driver_is_gone_ends_by_itself(tmp_path: Path) -> None:
     begun = time.monotonic()
     run_worker(str(tmp_path / "no socket"), b"key")

@@ -100,6 +100,16 @@ def test_a_build_that_fails_is_a_skip(small: SmallStack) -> None:
     assert result.log.is_file()
 
 
+def test_a_build_over_its_time_is_no_case_that_hangs(small: SmallStack) -> None:
+    """`--bad-when timeout` asks for a case that hangs, and `--bad-when build_error` for such a build."""
+    small.steps = {"rt": {"command": ["sleep", "600"], "inputs": ["rt"], "timeout": 0.5}}
+    with small.prober() as prober:
+        judged = [
+            small.probe(prober, judging_rule=JudgingRule.parse(text)) for text in ("timeout", "build_error")
+        ]
+    assert [each.judgement for each in judged] == [Judgement.SKIP, Judgement.BAD]
+
+
 def test_a_run_over_its_time_is_a_skip_and_leaves_nothing_running(small: SmallStack) -> None:
     with_script(small, "echo RIGHT; setsid sleep 600 & sleep 601")
     with small.prober() as prober:

@@ -75,7 +75,7 @@ def test_words_of_a_working_machine_do_not_blame_it(warning: str) -> None:
         ("exit 1", Verdict.BUILD_ERROR),
         ("signal SIGSEGV", Verdict.BUILD_ERROR),
         ("signal SIGKILL", Verdict.ENVIRONMENT_ERROR),
-        ("timeout", Verdict.TIMEOUT),
+        ("timeout", Verdict.BUILD_ERROR),
     ],
 )
 def test_without_a_telling_line_the_ending_decides(ending: str, verdict: Verdict) -> None:
