@@ -340,10 +340,14 @@ def _localize(
     attributions = yield from attributor.attribute_all(first.divergent)
     attributed = AttributedDivergences(first=first, attributions=attributions)
     if expected.complete and case_tolerance is not None and attributions and attributed.is_rounding:
-        attributed = yield from _search_past_rounding(
-            attributed, replace(search, tolerance=case_tolerance), expected.attributor(case_tolerance)
-        )
-    if attributed.sign_of_zero_tasks:
+        wider_search = replace(search, tolerance=case_tolerance)
+        wider_attributor = expected.attributor(case_tolerance)
+        past_rounding = yield from _search_past_rounding(attributed, wider_search, wider_attributor)
+        if past_rounding is not None:
+            # The tasks that carry the rounding on to the fault lie before it, and diverge only in the first search.
+            attributed, search, attributor = past_rounding, wider_search, wider_attributor
+    signed_zeros = bool(attributed.sign_of_zero_tasks)
+    if signed_zeros:
         search = replace(search, tolerance=replace(search.tolerance, signed_zeros=True))
         attributor = expected.attributor(search.tolerance)
         attributed = yield from _search_signs_of_zeros(attributed, search, attributor)
@@ -361,7 +365,7 @@ def _localize(
     )
     return replace(
         _findings_without_tensors(request, failing, expected, run),
-        tolerance=search.tolerance,
+        tolerance=replace(request.tolerance, signed_zeros=True) if signed_zeros else request.tolerance,
         attributed=attributed,
         cost=cost,
         downstream=downstream,
@@ -400,12 +404,12 @@ def _search_cost(failing: RecordedBuild, expected: ExpectedValues) -> SearchCost
 
 def _search_past_rounding(
     attributed: AttributedDivergences, search: DivergenceSearch, attributor: Attributor
-) -> Steps[AttributedDivergences]:
+) -> Steps[AttributedDivergences | None]:
     """Search for the first divergences over the case's tolerance, after those that are only rounding.
 
-    A compiler may sum in another order. Then the first difference is rounding, and the fault is downstream. Returns the
-    rounding ones, `attributed`, if no task over the tolerance makes an error. `search` and `attributor` have the case's
-    tolerance.
+    A compiler may sum in another order. Then the first difference is rounding, and the fault is downstream. Returns
+    None if no task over the tolerance makes an error. `attributed` are the rounding ones. `search` and `attributor`
+    have the case's tolerance.
     """
     yield from Tell("what diverges first is within rounding: looking for what exceeds the tolerance")
     first = yield from search.first_divergences()
@@ -415,7 +419,7 @@ def _search_past_rounding(
         attributions=tuple(attribution for _, attribution in pairs),
         rounding=(*(each.task for each in attributed.first.divergent), *attributed.first.not_shown),
     )
-    return over_tolerance if over_tolerance.makes_an_error else attributed
+    return over_tolerance if over_tolerance.makes_an_error else None
 
 
 def _search_signs_of_zeros(

@@ -112,6 +112,18 @@ def test_rounding_before_a_fault_is_told_apart(tmp_path: Path, good: SimulatedBu
     assert [task.kernel for task in found.rounding] == ["scale"]
 
 
+def test_no_task_before_the_fault_is_listed_after_it(tmp_path: Path, good: SimulatedBuild) -> None:
+    """Task 1 carries the rounding of task 0 on to task 2, which has the fault."""
+    bad = SimulatedBuild.of(
+        tmp_path / "bad",
+        {0: rounded_otherwise, 2: add(1.5)},
+        tolerance=Tolerance(rtol=1e-3, atol=1e-3),
+    )
+    found = investigate(tmp_path, bad, good).document()
+    assert [first.position for first in found.first_divergent] == [2]
+    assert [below.position for below in found.downstream] == []
+
+
 def test_golden_outputs_alone_leave_candidates(tmp_path: Path) -> None:
     bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
     found = investigate(tmp_path, bad, None, Tolerance(rtol=1e-5, atol=1e-5)).document()
