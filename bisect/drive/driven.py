@@ -152,7 +152,7 @@ class DrivenBisection:
             progress=progress,
             resources=resources,
             environments=EnvironmentWatch(
-                (row.host, row.environment.details) for row in stored if row.environment
+                (row.host, row.environment.details) for row in sort_by_end(stored) if row.environment
             ),
             golden=golden,
             bisection=Bisection.start(
@@ -465,11 +465,11 @@ class EnvironmentWatch:
     """Remembers the last environment of each host, to notice that it changed."""
 
     def __init__(self, earlier: Iterable[tuple[str | None, Mapping[str, str]]] = ()) -> None:
-        """`earlier` gives host and environment of the probes of earlier starts, in order."""
+        """`earlier` gives host and environment of the probes of earlier starts, in the order in which they ended."""
         self._last: dict[str | None, Mapping[str, str]] = {}
         self._hosts_with_wrong_clock: set[str | None] = set()
         for host, environment in earlier:
-            self._last.setdefault(host, environment)
+            self._last[host] = environment
 
     def wrong_clock(self, host: str | None, clock: float) -> str | None:
         """Return a sentence, once for each host, if its clock differs from this machine's.
