@@ -263,7 +263,7 @@ class DrivenBisection:
             timeout=run_timeout(
                 self.bisection.known.log.ended,
                 asked=request.timeout,
-                at_most=request.stack.limits.run_timeout,
+                default=request.stack.limits.run_timeout,
             ),
             directory=probe_directory(self.directory, number),
             by_hand=request.interactive,
@@ -440,21 +440,25 @@ _RUN_MULTIPLE = 10
 """A run may take this many times as long as the longest one before it. After that it counts as a hang."""
 
 
-def run_timeout(finished: Iterable[FinishedProbe], *, asked: float | None, at_most: float) -> float:
+def run_timeout(finished: Iterable[FinishedProbe], *, asked: float | None, default: float) -> float:
     """Return the seconds for the next run.
 
-    They are `asked` where the user gave them. Otherwise the longest run counts ten times, at an end or of a commit that
-    was judged. Without such a run they are `at_most`. The ends alone may have cached builds.
+    They are `asked` where the user gave them. Otherwise they are ten times the seconds of the longest run that counts.
+    Without such a run they are `default`.
+
+    1. A run that was stopped at its limit does not count, because each such run would raise the limit tenfold.
+    2. Each other run of an end of the range counts.
+    3. A run of another commit counts if it was judged and did not end early. The ends may have cached builds.
     """
     if asked is not None:
         return asked
     ended = [
         probe.times.run_seconds
         for probe in finished
-        if probe.phase is Phase.ENDPOINT
+        if (probe.phase is Phase.ENDPOINT and probe.verdict is not Verdict.TIMEOUT)
         or (probe.judgement is not Judgement.SKIP and not probe.verdict.traits.ends_early)
     ]
-    return max(_MIN_TIMEOUT, _RUN_MULTIPLE * max(ended)) if any(ended) else at_most
+    return max(_MIN_TIMEOUT, _RUN_MULTIPLE * max(ended)) if any(ended) else default
 
 
 _MAX_CLOCK_DIFFERENCE = 600.0
