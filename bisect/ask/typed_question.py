@@ -109,6 +109,7 @@ def _check_secrets(options: BisectOptions) -> None:
         "--good-when": options.good_when,
         "--env": "\n".join(options.env),
         "--name": options.name,
+        "--notify": options.notify,
         "-o": None if options.output is None else str(options.output),
     }
     for where, text in texts.items():
