@@ -116,7 +116,7 @@ def _check_secrets(options: BisectOptions) -> None:
         if text is not None and (name := find_secret(text, os.environ)) is not None:
             raise UsageError(
                 f"{where}: expected no secret, found the value of {name}, which reports and the store would show; "
-                f"let the command read the variable, as in -- sh -c './check.sh \"${name}\"'"
+                f"let the command read the variable, as in sh -c './check.sh \"${name}\"'"
             )
 
 

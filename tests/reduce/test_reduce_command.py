@@ -247,6 +247,58 @@ def test_a_script_that_cannot_judge_is_refused_before_anything_is_built(
     assert result.stderr == f"error: --interesting {tmp_path / script}: {says}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["gone"],
+            "gone: expected a build directory or the script of a scene test, found none; check the path",
+        ),
+        (
+            [".", "--reference", "gone"],
+            "--reference gone: expected a build directory or the script of a scene test, found none; check the path",
+        ),
+        (
+            [".", "--reference-data", "gone"],
+            "--reference-data gone: expected a folder of recorded tensors, found none; check the path",
+        ),
+        (
+            ["case.py", "--reference", ".", "--scene-case", "Small"],
+            "--scene-case Small: expected the script of a scene test, found .",
+        ),
+    ],
+)
+def test_a_path_that_is_not_there_is_said_before_anything_runs(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("case.py").touch()
+    tolerance = ["--rtol", "0.1", "--localize-only"]
+    result = CliRunner().invoke(main, [*words, *tolerance, "--stack", demo_stack(tmp_path)])
+    assert (result.exit_code, result.stderr) == (2, f"error: {says}\n")
+
+
+def test_the_scripts_of_a_scene_test_are_taken_as_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for side in ("failing", "good"):
+        Path(f"{side}.py").touch()
+    exported: list[tuple[Path, str | None]] = []
+
+    def export(script: Path, case: str | None, _toolchain: object, folder: Path, **_: object) -> Path:
+        exported.append((script, case))
+        return folder
+
+    monkeypatch.setattr("precision_bisect.reduce.reduce_command.export_script_as_build", export)
+    words = ["failing.py", "--reference", "good.py", "--scene-case", "Small", "--stack", demo_stack(tmp_path)]
+    options = ReduceOptions(**main.make_context("reduce", words).params)
+    with ForkServers(on_refusal=print) as servers, open_builds(options, servers, print) as builds:
+        assert builds.failing == tmp_path / "reduced-builds" / "failing"
+        assert builds.reference == tmp_path / "reduced-builds" / "reference"
+    assert exported == [(Path("failing.py"), "Small"), (Path("good.py"), "Small")]
+
+
 def test_the_command_line_does_not_import_torch() -> None:
     code = "import sys, precision_bisect.reduce.reduce_cli\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -256,8 +308,8 @@ def test_a_relative_interpreter_is_found_from_every_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("failing").mkdir()
-    Path("bin").mkdir()
+    for folder in ("failing", "good", "bin"):
+        Path(folder).mkdir()
     Path("bin/python").symlink_to(sys.executable)
     words = ["failing", "--reference", "good", "--stack", demo_stack(tmp_path), "--python", "bin/python"]
     options = ReduceOptions(**main.make_context("reduce", words).params)
@@ -315,6 +367,7 @@ def test_json_for_machines_and_no_progress(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("precision_bisect.reduce.reduce_command.localize", localize)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "failing" / "data").mkdir(parents=True)
+    (tmp_path / "good").mkdir()
     words = ["failing", "--reference", "good", "--localize-only", "--stack", demo_stack(tmp_path)]
     plain = CliRunner().invoke(main, words)
     assert (plain.exit_code, plain.stderr) == (3, "looking\n")
