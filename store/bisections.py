@@ -177,7 +177,7 @@ class BisectionJournal:
         self._extend_conclusion(localization=dict(localization))
 
     def note_caveats(self, caveats: Sequence[str]) -> None:
-        """Add the caveats of the answer to the conclusion of the bisection."""
+        """Write the caveats of the last report into the conclusion of the bisection. They replace earlier ones."""
         self._extend_conclusion(caveats=[*caveats])
 
     def _extend_conclusion(self, **parts: object) -> None:
