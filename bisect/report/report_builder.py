@@ -386,7 +386,7 @@ def skipped_commits(rows: Rows) -> tuple[SkippedCommit, ...]:
                 reason=(
                     "it was named with --skip"
                     if sha in rows.request.skip
-                    else "it pins no commit of a submodule"
+                    else "it has no pin of another repository, or the pinned commit is missing"
                 ),
             )
     for probe in rows.probes:
