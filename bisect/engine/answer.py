@@ -169,6 +169,7 @@ class Conclusion(Document):
     diffs: tuple[CommitDiff, ...] = ()
     """What the culprits change. A commit that git could not read has no entry. Stores of earlier versions have none."""
     rates: tuple[EndRate, ...] = ()
+    """How often each end failed in all of its runs that are judged."""
     pins: tuple[PinRecord, ...] = ()
     localization: Localization | None = None
     """Where in the culprit's build the failure begins. None where that was not requested, or there is no culprit."""

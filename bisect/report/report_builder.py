@@ -461,9 +461,10 @@ def _collapsed_commits(rows: Rows, searched: SearchedRange) -> list[CollapsedCom
 
 
 def _end_rates(rows: Rows) -> tuple[EndRate, ...]:
-    """Return how often each end failed, where runs of equal content count too.
+    """Return how often each end failed when it was measured, where runs of equal content count too.
 
-    The rates are counted from the rows, so that ends that did not differ have rates too.
+    The rates are counted from the rows, so that ends that did not differ have rates too. A run counts as it was judged
+    when it ended. `Conclusion.rates` differs: it counts the runs of all phases, as the last step judged them.
     """
     bisection = rows.bisection
     measured = [probe for probe in rows.probes if probe.phase is Phase.ENDPOINT]
