@@ -377,7 +377,7 @@ class ArtifactRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     probe_id: Mapped[int] = mapped_column(ForeignKey("probes.id"), index=True)
     kind: Mapped[str] = mapped_column(String(32))
-    """`log` or `build_directory`."""
+    """`log`, `build_directory` or `golden_data`."""
     path: Mapped[str] = mapped_column(Text)
     bytes: Mapped[int] = mapped_column(BigInteger)
 

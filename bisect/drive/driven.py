@@ -637,7 +637,10 @@ def _still_counts(stored: ProbeRow) -> bool:
 
 
 def _probe_outcome(result: ProbeResult, *, golden_data: Path | None) -> ProbeOutcome:
-    """Return the result of a probe as the store keeps it. `golden_data` is the folder of its frozen data."""
+    """Return the result of a probe as the store keeps it. `golden_data` is the folder of its frozen data.
+
+    A probe that runs nothing writes no log, for example where the case is missing.
+    """
     classification, toolchain = result.classification, result.toolchain
     artifacts = {"log": result.log, "build_directory": result.build_directory, "golden_data": golden_data}
     return ProbeOutcome(
@@ -660,7 +663,11 @@ def _probe_outcome(result: ProbeResult, *, golden_data: Path | None) -> ProbeOut
         slot=result.slot,
         host=result.host,
         command=result.command,
-        artifacts={kind: (str(path), _bytes(path)) for kind, path in artifacts.items() if path is not None},
+        artifacts={
+            kind: (str(path), _bytes(path))
+            for kind, path in artifacts.items()
+            if path is not None and path.exists()
+        },
     )
 
 
