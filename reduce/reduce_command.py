@@ -4,7 +4,7 @@ Both open two builds, each with the toolchain that runs it. The user names the b
 
 `python -m precision_bisect.reduce.reduce_command JOB.json` does a job that `bisect-precision` hands over. The job is a
 `runner.localization_job.LocalizationJob`. Progress goes to standard error, and results go to the job's folders. The
-exit codes are 0 found, 1 error and 3 nothing diverges."""
+exit codes are 0 found, 1 error and 3 nothing diverges, or the build is not to blame."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ _EXACT = Tolerance()
 
 
 def main(file: Path) -> int:
-    """Do the job. Returns 0 if a divergence was found, 1 on an error and 3 if nothing diverges."""
+    """Do the job. Returns 0 if a divergence was found, 1 on an error and 3 if the build is not to blame."""
     try:
         job = read_document(LocalizationJob, json.loads(file.read_bytes()))
         with ForkServers(on_refusal=_say) as servers:
