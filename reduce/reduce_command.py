@@ -218,9 +218,8 @@ def _print_divergence(divergence: Divergence, options: ReduceOptions) -> int:
         print(f"{one_line(headline(divergence))}; see {options.output / DIVERGENCE}")
     else:
         print_summary(divergence, _lines(options))
-        for file in (DIVERGENCE, TASK_GRAPH):
-            if (options.output / file).is_file():
-                print(options.output / file)
+        for file in (DIVERGENCE, TASK_GRAPH) if divergence.has_task_graph else (DIVERGENCE,):
+            print(options.output / file)
     return FOUND if divergence.has_findings else NOTHING_DIVERGES
 
 

@@ -606,6 +606,11 @@ class Divergence(Document):
         return self.failure is not None and not self.failure.outputs and not self.first_divergent
 
     @property
+    def has_task_graph(self) -> bool:
+        """Return whether the failing build left outputs. Only then is the page of its task graph written."""
+        return self.stall is None and self.ended is None
+
+    @property
     def has_findings(self) -> bool:
         """Return whether there is a cause, a divergent tensor, a crash, or a stall for which the build is to blame."""
         stalls = self.stall is not None and self.stall.believed

@@ -17,7 +17,12 @@ from click.testing import CliRunner
 
 from precision_bisect import configs
 from precision_bisect.reduce.reduce_cli import ReduceOptions, main
-from precision_bisect.reduce.reduce_command import OpenedBuilds, _interpreter_hint, open_builds
+from precision_bisect.reduce.reduce_command import (
+    OpenedBuilds,
+    _interpreter_hint,
+    _print_divergence,
+    open_builds,
+)
 from precision_bisect.reduce.replay.replay import ReplayError
 from precision_bisect.reduce.replay.toolchain import ForkServers
 from precision_bisect.reduce.shrink.result import ShrinkRequest
@@ -352,6 +357,26 @@ def test_a_reduction_judges_by_the_tolerance_that_the_bisection_was_told(
     result = CliRunner().invoke(main, ["--bisection", "one", *words])
     assert result.stderr == "error: that is all\n"
     assert [request.tolerance for request in asked] == [Tolerance(rtol=rtol, atol=0.0)]
+
+
+@pytest.mark.parametrize(
+    ("ended", "files"), [(None, ["divergence.json", "task_graph.html"]), ("crash", ["divergence.json"])]
+)
+def test_the_page_of_a_task_graph_is_named_only_where_one_was_written(
+    ended: str | None,
+    files: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file of the user may have that name."""
+    monkeypatch.chdir(tmp_path)
+    Path("reduced").mkdir()
+    for name in ("divergence.json", "task_graph.html"):
+        Path("reduced", name).touch()
+    _print_divergence(Divergence.model_validate({**NOTHING, "ended": ended}), parsed())
+    named = [line for line in capsys.readouterr().out.splitlines() if line.startswith("reduced/")]
+    assert named == [f"reduced/{file}" for file in files]
 
 
 def test_json_for_machines_and_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
