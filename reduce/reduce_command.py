@@ -458,8 +458,6 @@ class OpenedBuilds:
         """
         if self.golden_data is not None or (self.failing / "data").is_dir():
             return
-        if not self.failing.is_dir():
-            raise UsageError(f"{self.failing}: expected a build directory, found none")
         bisections, failing = user_home().bisections.resolve(), self.failing.resolve()
         alike = ""
         if bisections in failing.parents:
