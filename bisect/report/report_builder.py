@@ -1,8 +1,8 @@
 """Builds the report of a bisection from its rows.
 
-`build_report` and `make_report` are the entries. `both_sides` chooses the runs that show the good and the bad side of
-the answer, with scripts that reproduce them. `compared_pair` returns the two probes whose builds a localization
-compares: one of the culprit, and one of a commit that passes.
+`make_report` is the entry. `both_sides` chooses the runs that show the good and the bad side of the answer, with scripts
+that reproduce them. `compared_pair` returns the two probes whose builds a localization compares: one of the culprit,
+and one of a commit that passes.
 """
 
 import os
@@ -12,8 +12,6 @@ from importlib import metadata
 from itertools import chain, count, pairwise, zip_longest
 from pathlib import Path
 from typing import Literal
-
-from sqlalchemy.orm import Session
 
 from ...runner.case.case import PERTURBATION_KEY, perturbation_name
 from ...runner.commit_diff import CommitDiff, nearest_hunks
@@ -29,7 +27,7 @@ from ..ask.earlier_runs import failure_names
 from ..ask.question import BisectRequest, repeat_command
 from ..engine.answer import EndRate, NamedCommit
 from .advice import find_caveats, other_failures
-from .basis import Rows, SearchedRange, confidence_basis, load_rows
+from .basis import Rows, SearchedRange, confidence_basis
 from .model import (
     EXPLANATION,
     AnswerCommit,
@@ -58,16 +56,8 @@ from .reproduce import reproduction_script
 _DISTRIBUTION = "precision-bisect"
 
 
-def build_report(session: Session, name: str) -> Report:
-    """Return the report of a bisection, finished or not.
-
-    Raises `UserError` where the store has no bisection of this name.
-    """
-    return make_report(load_rows(session, name))
-
-
 def make_report(rows: Rows) -> Report:
-    """Return the report of a bisection whose rows are loaded."""
+    """Return the report of a bisection, finished or not, whose rows are loaded."""
     bisection, request, conclusion = rows.bisection, rows.request, rows.conclusion
     sides = both_sides(rows)
     return Report(
