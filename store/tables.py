@@ -329,7 +329,7 @@ class ProbeRow(Base):
     """The probability that the run failed as the failing end did.
 
     It is set only if the run failed. `judgement` then says whether it shows the searched failure (bad) or another one
-    (skip)."""
+    (skip). It is good if the failing test of the end passes in it."""
     build_id: Mapped[int | None] = mapped_column(ForeignKey("builds.id"))
     build_source: Mapped[BuildSource | None]
     build_seconds: Mapped[float | None]

@@ -1,8 +1,8 @@
 """One bisection and its effects: the store, the private clones, the golden data, the view.
 
 `DrivenBisection` does what the engine needs; only its probes are run elsewhere. `EnvironmentWatch` notices that a host
-changed between two probes. `judge_for_store` makes a run a skip where it shows another failure than the searched one.
-The functions after it translate between the store's rows and the engine's values.
+changed between two probes. `judge_for_store` judges a run anew by what the failing end shows. The functions after it
+translate between the store's rows and the engine's values.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class DrivenBisection:
                 return needs
             if not needs.load and needs.freeze is None:
                 return needs
-            self.show_round(self.bisection, needs, ())
+            self.record_round(self.bisection, needs, ())
             for question in needs.load:
                 self._answer(question)
             if needs.freeze is not None:
@@ -216,8 +216,11 @@ class DrivenBisection:
     def _commit_of(self, wanted: WantedProbe) -> Commit:
         return self.workspace.clones[wanted.target.repository].commit(wanted.target.commit)
 
-    def show_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
-        """Show a round: the bisection before it, its needs, and the probes that were started for them."""
+    def record_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
+        """Show a round, and keep its notices and its good end in the store.
+
+        `bisection` is the bisection before the round, and `started` are the probes that were started for its needs.
+        """
         self.progress.show_state(bisection)
         self._handle_notes(needs.notes)
         for probe in started:
@@ -486,7 +489,8 @@ class EnvironmentWatch:
         self._hosts_with_wrong_clock.add(host)
         side = "ahead of" if ahead > 0 else "behind"
         return (
-            f"the clock of {host} is {duration(abs(ahead))} {side} this machine's: set it, for tools may mind"
+            f"the clock of {host} is {duration(abs(ahead))} {side} this machine's: set it, because builds compare "
+            "the times of files"
         )
 
     def changes(self, host: str | None, environment: Mapping[str, str]) -> list[str]:
@@ -500,7 +504,11 @@ class EnvironmentWatch:
 
 
 def judge_for_store(bisection: Bisection, content: str, result: ProbeResult) -> ProbeResult:
-    """Return the result, which becomes a skip where it shows another failure than the failing end.
+    """Return the result, judged by what the failing end shows.
+
+    1. A command that fails otherwise is a skip. It is good where the failing test of the end passes.
+    2. A command that passes is a skip where it may have left out the failing test.
+    3. A mismatch of another size than at the failing end is a skip.
 
     The engine judges a command's run again by its likeness once it knows more of the end.
     """

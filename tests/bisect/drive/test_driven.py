@@ -117,7 +117,7 @@ def start(driven: DrivenBisection) -> ProbeInFlight:
     decided, round_needs = driven.bisection, needs(driven)
     (wanted,) = round_needs.start
     probe = driven.record_start(wanted)
-    driven.show_round(decided, round_needs, [probe])
+    driven.record_round(decided, round_needs, [probe])
     return probe
 
 
