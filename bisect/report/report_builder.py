@@ -1,8 +1,8 @@
 """Builds the report of a bisection from its rows.
 
-`make_report` is the entry. `both_sides` chooses the runs that show the good and the bad side of the answer, with scripts
-that reproduce them. `compared_pair` returns the two probes whose builds a localization compares: one of the culprit,
-and one of a commit that passes.
+`make_report` is the entry. `both_sides` chooses the runs that show the good and the bad side of the answer, with
+scripts that reproduce them. `compared_pair` returns the two probes whose builds a localization compares: one of the
+culprit, and one of a commit that passes.
 """
 
 import os
