@@ -3,8 +3,8 @@
     LocalizationRequest -> RecordedBuild -> ExpectedValues -> Findings -> divergence.json
 
 `localize` does it all. `investigate` decides what to do, and yields experiments that the executor makes. `failing_run`
-finds an order of the tasks in which the build fails. `compare` finds the changes at fault, and the first divergent
-tasks of a build with each of these changes.
+finds an order of the tasks in which the build fails. `explain_outputs` finds the changes at fault, and the first
+divergent tasks of a build with each of these changes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def investigate(
     except ReplayError as error:
         return (yield from _examine_ending(request, build, error))
     expected = yield from request.reference.open(failing)
-    return (yield from compare(request, failing, expected))
+    return (yield from explain_outputs(request, failing, expected))
 
 
 def _examine_ending(
@@ -114,7 +114,7 @@ def _examine_ending(
     )
 
 
-def compare(
+def explain_outputs(
     request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues
 ) -> Steps[ExplainedFindings]:
     """Find the changes that make the outputs wrong, and localize the failure of a build with each of these changes.
@@ -132,7 +132,7 @@ def compare(
     if explanation is not None and explanation.causes:
         parts = yield from _localize_causes(request, expected, run, explanation)
     else:
-        parts = ((yield from _localize(request, failing, expected, run)),)
+        parts = ((yield from _find_divergences(request, failing, expected, run)),)
     return ExplainedFindings(request=request, explanation=explanation, parts=parts, failing_runs=failing_runs)
 
 
@@ -278,7 +278,7 @@ def _localize_causes(
             parts.append(_findings_without_tensors(request, subject, values, subject_run))
             continue
         try:
-            part = yield from _localize(
+            part = yield from _find_divergences(
                 request, subject, values, subject_run, attempts=attempts, cause_known=True
             )
         except (UserError, BuildOutputError) as error:
@@ -312,7 +312,7 @@ def _stray_writers(
     return (yield from find_undeclared_writers(subject, changed, budget=request.budget))
 
 
-def _localize(
+def _find_divergences(
     request: LocalizationRequest,
     failing: RecordedBuild,
     expected: ExpectedValues,

@@ -15,7 +15,7 @@ import pytest
 from precision_bisect.reduce.localize import experiments
 from precision_bisect.reduce.localize.document import ExplainedFindings, StallFindings, first_divergent
 from precision_bisect.reduce.localize.failure import OutputJudge
-from precision_bisect.reduce.localize.investigate import compare, failing_run
+from precision_bisect.reduce.localize.investigate import explain_outputs, failing_run
 from precision_bisect.reduce.localize.reference import (
     GoldenOutputs,
     KnownValues,
@@ -78,7 +78,7 @@ def investigate(
         else ReferenceRuns.align(recorded, good.recorded)
     )
     request = request_of(failing, folder, tolerance or Tolerance())
-    return executor_in(folder).execute(compare(request, recorded, expected))
+    return executor_in(folder).execute(explain_outputs(request, recorded, expected))
 
 
 def test_a_fault_and_what_lies_below_it(tmp_path: Path, good: SimulatedBuild) -> None:
