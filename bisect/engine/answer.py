@@ -34,6 +34,15 @@ from .runs import BisectionKnowledge, FinishedProbe, Needs, Note, ProbeLog, Want
 from .trouble import changed_end_notice
 
 Blame = Literal["submodule", "version", "superproject", "interaction", "either", "unknown"]
+"""What makes a culprit fail that moves a pin. The words are those of submodules, and stand for each kind of pin.
+
+- `submodule`: the new value of the pin.
+- `version`: the new value of a pin that pins no repository of the stack.
+- `superproject`: the commit's other changes.
+- `interaction`: both together. Neither does it alone.
+- `either`: each does it alone.
+- `unknown`: a test was neither good nor bad.
+"""
 
 
 class NamedCommit(Model):
