@@ -7,7 +7,7 @@ go on where it was stopped.
 import os
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -198,14 +198,28 @@ _RESUME_OPTIONS = frozenset(
 def _check_resume(options: BisectOptions) -> None:
     """Raise `UsageError` where `--resume` stands beside an option of a question, because it continues an old one."""
     words = options.typed[: options.typed.index("--")] if "--" in options.typed else options.typed
-    # A short option may have its value in the same word, as in -j2.
-    names = (word[:2] if word[1:2] != "-" else word.partition("=")[0] for word in words if word[:1] == "-")
+    names = (name for word in words if word[:1] == "-" for name in _option_names(word))
     found = [name for name in dict.fromkeys(names) if name not in _RESUME_OPTIONS]
     found += ["a command behind --"] if options.predicate is not None else []
     if found:
         raise UsageError(
             f"--resume: expected no question beside it, found {', '.join(found)}: it was asked before"
         )
+
+
+_SHORT_FLAG = "q"
+"""The only letter of a short option that takes no value."""
+
+
+def _option_names(word: str) -> Iterator[str]:
+    """Yield the options of a word. Short ones may share it, as in -qo, and the last may have its value there: -j2."""
+    if word.startswith("--"):
+        yield word.partition("=")[0]
+        return
+    for letter in word[1:]:
+        yield f"-{letter}"
+        if letter != _SHORT_FLAG:
+            return
 
 
 def _find_bisection(
@@ -532,6 +546,8 @@ def resume_words(options: BisectOptions, name: str) -> list[str]:
         words += ["--notify", options.notify]
     if options.budget is not None:
         words += ["--budget", f"{options.budget:.15g}s"]
+    if options.quiet:
+        words.append("--quiet")
     if options.as_json:
         words.append("--json")
     return [*words, "--resume", name]

@@ -294,7 +294,7 @@ def main(options: ReduceOptions) -> None:
     the golden data alone judge it. No task's result can be replaced then, and what the failing outputs are made of
     stays. The builds are copied, run again on frozen data, and never changed. In place of a build directory, the script
     of a scene test is taken, and written as one beside the output folder. Exit code: 0 found, 1 error, 2 usage, 3 the
-    case passes, or nothing differs, 6 stopped by its budget, 130 interrupted.
+    case passes, nothing differs, or the build is not to blame, 6 stopped by its budget, 130 interrupted.
     """
     from .reduce_command import reduce
 

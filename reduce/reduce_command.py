@@ -4,7 +4,7 @@ Both open two builds, each with the toolchain that runs it. The user names the b
 
 `python -m precision_bisect.reduce.reduce_command JOB.json` does a job that `bisect-precision` hands over. The job is a
 `runner.localization_job.LocalizationJob`. Progress goes to standard error, and results go to the job's folders. The
-exit codes are 0 found, 1 error and 3 nothing diverges."""
+exit codes are 0 found, 1 error and 3 nothing diverges, or the build is not to blame."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ from .scene import (
     SceneTestRun,
     compare_dumps,
     export_scene_builds,
-    open_build_directory,
+    export_script_as_build,
 )
 from .shrink.oracle import SCRIPT_CONTRACT, resolve_script
 from .shrink.reproducer import ReductionResult
@@ -218,9 +218,8 @@ def _print_divergence(divergence: Divergence, options: ReduceOptions) -> int:
         print(f"{one_line(headline(divergence))}; see {options.output / DIVERGENCE}")
     else:
         print_summary(divergence, _lines(options))
-        for file in (DIVERGENCE, TASK_GRAPH):
-            if (options.output / file).is_file():
-                print(options.output / file)
+        for file in (DIVERGENCE, TASK_GRAPH) if divergence.has_task_graph else (DIVERGENCE,):
+            print(options.output / file)
     return FOUND if divergence.has_findings else NOTHING_DIVERGES
 
 
@@ -283,7 +282,7 @@ _EXACT = Tolerance()
 
 
 def main(file: Path) -> int:
-    """Do the job. Returns 0 if a divergence was found, 1 on an error and 3 if nothing diverges."""
+    """Do the job. Returns 0 if a divergence was found, 1 on an error and 3 if the build is not to blame."""
     try:
         job = read_document(LocalizationJob, json.loads(file.read_bytes()))
         with ForkServers(on_refusal=_say) as servers:
@@ -459,8 +458,6 @@ class OpenedBuilds:
         """
         if self.golden_data is not None or (self.failing / "data").is_dir():
             return
-        if not self.failing.is_dir():
-            raise UsageError(f"{self.failing}: expected a build directory, found none")
         bisections, failing = user_home().bisections.resolve(), self.failing.resolve()
         alike = ""
         if bisections in failing.parents:
@@ -487,7 +484,7 @@ def open_builds(options: ReduceOptions, servers: ForkServers, say: Say) -> Gener
 
 def _open_named_builds(options: ReduceOptions, servers: ForkServers, say: Say) -> OpenedBuilds:
     """Open the builds of the command line. A scene test's script is written as a build directory beside the output."""
-    stack = _require_stack(options)
+    failing_build, stack = _require_failing_build(options), _require_stack(options)
     overrides = read_overrides(options.repository)
 
     def toolchain(name: str, python: Path) -> Toolchain:
@@ -497,15 +494,17 @@ def _open_named_builds(options: ReduceOptions, servers: ForkServers, say: Say) -
         )
 
     def build(path: Path, side: Toolchain, name: str) -> Path:
+        if path.is_dir():
+            return path
         written = options.output.absolute().with_name(f"{options.output.name}-builds") / name
-        return open_build_directory(
+        return export_script_as_build(
             path, options.scene_case, side, written, reuse=options.resume, on_progress=say
         )
 
     interpreter = options.python or Path(sys.executable)
     failing_toolchain = toolchain(stack, interpreter)
     reference_toolchain = toolchain(options.reference_stack or stack, options.reference_python or interpreter)
-    failing = build(require_failing_build(options), failing_toolchain, "failing")
+    failing = build(failing_build, failing_toolchain, "failing")
     reference = failing if options.has_reference_run else None
     if options.reference is not None:
         reference = build(options.reference, reference_toolchain, "reference")
@@ -521,24 +520,40 @@ def _open_named_builds(options: ReduceOptions, servers: ForkServers, say: Say) -
     )
 
 
-def require_failing_build(options: ReduceOptions) -> Path:
-    """The build that was named.
+def _require_failing_build(options: ReduceOptions) -> Path:
+    """Return the failing build that was named. Toolchains and runs take long, so all paths are checked before them.
 
     Raises:
-        UsageError: none was named, or it is no folder.
+        UsageError: no failing build was named, a path does not exist, or `--scene-case` stands beside a folder.
     """
     if options.failing_build is None:
         raise UsageError("expected FAILING_BUILD, or --bisection NAME, found neither")
-    if not options.failing_build.is_dir():
+    builds = {str(options.failing_build): options.failing_build}
+    if options.reference is not None:
+        builds[f"--reference {options.reference}"] = options.reference
+    for named, path in builds.items():
+        if not path.exists():
+            raise UsageError(
+                f"{named}: expected a build directory or the script of a scene test, found none; check the path"
+            )
+        if options.scene_case is not None and path.is_dir():
+            raise UsageError(
+                f"--scene-case {options.scene_case}: expected the script of a scene test, found {path}"
+            )
+    if options.reference_data is not None and not options.reference_data.is_dir():
         raise UsageError(
-            f"{options.failing_build}: expected the directory of a failing build, found none; check the path"
+            f"--reference-data {options.reference_data}: expected a folder of recorded tensors, found none; "
+            "check the path"
         )
     return options.failing_build
 
 
 def _require_stack(options: ReduceOptions) -> str:
-    """The name or file of the stack. Checks that the options say what the failing build is compared with."""
-    require_failing_build(options)
+    """Return the name or file of the stack, after a check of what the failing build is compared with.
+
+    Raises:
+        UsageError: no stack was named, or not one reference, or a tolerance is missing.
+    """
     if options.stack is None:
         raise UsageError("expected --stack with a stack file, or the name of one")
     if options.reference_count > 1:

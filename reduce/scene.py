@@ -94,8 +94,8 @@ class _Scene(BaseModel):
     kernels: list[_Kernel]
 
 
-def open_build_directory(
-    path: Path,
+def export_script_as_build(
+    script: Path,
     case: str | None,
     toolchain: Toolchain,
     folder: Path,
@@ -103,26 +103,22 @@ def open_build_directory(
     reuse: bool,
     on_progress: Callable[[str], None],
 ) -> Path:
-    """Return the build directory at `path`. If `path` is the script of a scene test, write it to `folder` as one.
+    """Write the script of a scene test to `folder` as a build directory. Return the folder.
 
     The script runs under the toolchain's interpreter and draws its data from a fixed seed. `reuse` takes a folder that
     an earlier call wrote.
 
     Raises:
-        UserError: there is no such case, or it cannot be written as one build directory.
+        UserError: the stack has no scene tests, there is no such case, or it cannot be written as one build directory.
         BuildOutputError: what was written cannot be read.
     """
-    if not path.is_file():
-        if case is not None:
-            raise UsageError(f"--scene-case {case}: expected the script of a scene test, found {path}")
-        return path
     if not toolchain.stack.case.scene_tests:
-        raise UsageError(f"{path}: expected a build directory, found a file")
+        raise UsageError(f"{script}: expected a build directory, found a file")
     if reuse and folder.is_dir():
         return folder
-    on_progress(f"writing {path.name} as the build directory {folder}")
+    on_progress(f"writing {script.name} as the build directory {folder}")
     with create_folder(folder) as partial:
-        _export(path, case, toolchain, partial)
+        _export(script, case, toolchain, partial)
         _complete(partial)
         try_remove_tree(folder)
     return folder
@@ -242,7 +238,7 @@ def export_scene_builds(
         BuildOutputError: what was written cannot be read.
     """
     paths = [
-        open_build_directory(
+        export_script_as_build(
             side.path, scene.failed, side.toolchain, folder / name, reuse=False, on_progress=on_progress
         )
         for name, side in (("failing", failing), ("reference", reference))

@@ -272,7 +272,14 @@ class OrderConfirmation(DocumentPart):
 
 
 class Race(DocumentPart):
-    """The search for a race. It is made where an edge is missing, or where a wrong task is right when run alone."""
+    """The search for a race. A harness must report outputs, and one of these must suggest a race.
+
+    1. Some tasks do not wait for each other.
+    2. The build passes without a schedule, and fails under one.
+    3. The good build fails in the same order too, or was not shown to pass in it.
+    4. A wrong task is right when it runs alone, and no known change makes the build fail.
+    5. A task diverged in one run and not in the next.
+    """
 
     confirmed: bool
     """Whether one order failed and another passed on the same data, in all of several fresh runs each."""
@@ -544,7 +551,7 @@ class Divergence(Document):
     not_compared: tuple[str, ...] = ()
     """The recorded values that were not compared, and why."""
     rounding: tuple[NamedTask, ...] = ()
-    """The tasks before the divergent ones whose differences are within the harness's tolerance and within rounding."""
+    """The tasks before the divergent ones whose differences are within the case's tolerance and within rounding."""
     downstream: tuple[DownstreamTask, ...] = ()
     """Some of the tasks after the divergent ones, one for each kernel."""
     vanished: tuple[NamedTask, ...] = ()
@@ -555,7 +562,8 @@ class Divergence(Document):
     tried: tuple[OrderTrial, ...] = ()
     """Runs under each schedule of the stack file and without one, until one fails.
 
-    They are made of a build that passes without a schedule, if it lacks an order of tasks that the reference has.
+    They are made of a build that passes without a schedule. Runs without a schedule are made only where some tasks do
+    not wait for each other.
     """
     in_turns: OrderTrial | None = None
     """Runs under the schedule in which the build fails, alternating with the good build's.
@@ -598,9 +606,15 @@ class Divergence(Document):
         return self.failure is not None and not self.failure.outputs and not self.first_divergent
 
     @property
+    def has_task_graph(self) -> bool:
+        """Return whether the failing build left outputs. Only then is the page of its task graph written."""
+        return self.stall is None and self.ended is None
+
+    @property
     def has_findings(self) -> bool:
-        """Return whether there is a cause, a divergent tensor, a stall or a crash."""
-        return bool(self.causes or self.first_divergent or self.stall or self.crash)
+        """Return whether there is a cause, a divergent tensor, a crash, or a stall for which the build is to blame."""
+        stalls = self.stall is not None and self.stall.believed
+        return bool(self.causes or self.first_divergent or stalls or self.crash)
 
 
 def divergence_schema_text() -> str:

@@ -209,7 +209,7 @@ def _find_assignment(text: str, key: str) -> re.Match[str] | None:
 
 
 class NoPinError(UserError):
-    """A commit pins no commit of a submodule that the stack expects there."""
+    """A commit has no pin of another repository that the stack expects there: no submodule, or no value in a file."""
 
 
 class Revisions:

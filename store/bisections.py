@@ -177,7 +177,7 @@ class BisectionJournal:
         self._extend_conclusion(localization=dict(localization))
 
     def note_caveats(self, caveats: Sequence[str]) -> None:
-        """Add the caveats of the answer to the conclusion of the bisection."""
+        """Write the caveats of the last report into the conclusion of the bisection. They replace earlier ones."""
         self._extend_conclusion(caveats=[*caveats])
 
     def _extend_conclusion(self, **parts: object) -> None:
@@ -420,7 +420,8 @@ class ProbeJournal:
     def start(self, key: ProbeStart, commit: Commit | None = None) -> int:
         """Record that a probe starts, and return its ordinal. `commit` describes the commit that it runs.
 
-        A probe that was cut short or cancelled starts again in its own row.
+        A probe that was cut short or cancelled starts again in its own row. It may be wanted for something else now:
+        for another phase or range, or at another commit of the same content.
         """
         with self._sessions.begin() as session:
             if commit is not None:
@@ -435,6 +436,9 @@ class ProbeJournal:
             if row is not None:
                 if row.state is ProbeState.FINISHED:
                     raise ValueError(f"run {key.run} of {key.content} is finished: a probe counts once")
+                row.stage_id, row.phase = key.stage, key.phase
+                row.repository, row.commit = key.repository, key.commit
+                row.revisions = dict(key.revisions)
                 row.state = ProbeState.STARTED
                 row.attempt += 1
                 row.started = now()

@@ -329,7 +329,7 @@ class ProbeRow(Base):
     """The probability that the run failed as the failing end did.
 
     It is set only if the run failed. `judgement` then says whether it shows the searched failure (bad) or another one
-    (skip)."""
+    (skip). It is good if the failing test of the end passes in it."""
     build_id: Mapped[int | None] = mapped_column(ForeignKey("builds.id"))
     build_source: Mapped[BuildSource | None]
     build_seconds: Mapped[float | None]
@@ -377,7 +377,7 @@ class ArtifactRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     probe_id: Mapped[int] = mapped_column(ForeignKey("probes.id"), index=True)
     kind: Mapped[str] = mapped_column(String(32))
-    """`log` or `build_directory`."""
+    """`log`, `build_directory` or `golden_data`."""
     path: Mapped[str] = mapped_column(Text)
     bytes: Mapped[int] = mapped_column(BigInteger)
 

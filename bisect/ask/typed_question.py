@@ -109,13 +109,14 @@ def _check_secrets(options: BisectOptions) -> None:
         "--good-when": options.good_when,
         "--env": "\n".join(options.env),
         "--name": options.name,
+        "--notify": options.notify,
         "-o": None if options.output is None else str(options.output),
     }
     for where, text in texts.items():
         if text is not None and (name := find_secret(text, os.environ)) is not None:
             raise UsageError(
                 f"{where}: expected no secret, found the value of {name}, which reports and the store would show; "
-                f"let the command read the variable, as in -- sh -c './check.sh \"${name}\"'"
+                f"let the command read the variable, as in sh -c './check.sh \"${name}\"'"
             )
 
 

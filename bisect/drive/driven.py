@@ -1,8 +1,8 @@
 """One bisection and its effects: the store, the private clones, the golden data, the view.
 
 `DrivenBisection` does what the engine needs; only its probes are run elsewhere. `EnvironmentWatch` notices that a host
-changed between two probes. `judge_for_store` makes a run a skip where it shows another failure than the searched one.
-The functions after it translate between the store's rows and the engine's values.
+changed between two probes. `judge_for_store` judges a run anew by what the failing end shows. The functions after it
+translate between the store's rows and the engine's values.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class DrivenBisection:
             progress=progress,
             resources=resources,
             environments=EnvironmentWatch(
-                (row.host, row.environment.details) for row in stored if row.environment
+                (row.host, row.environment.details) for row in sort_by_end(stored) if row.environment
             ),
             golden=golden,
             bisection=Bisection.start(
@@ -176,7 +176,7 @@ class DrivenBisection:
                 return needs
             if not needs.load and needs.freeze is None:
                 return needs
-            self.show_round(self.bisection, needs, ())
+            self.record_round(self.bisection, needs, ())
             for question in needs.load:
                 self._answer(question)
             if needs.freeze is not None:
@@ -216,8 +216,11 @@ class DrivenBisection:
     def _commit_of(self, wanted: WantedProbe) -> Commit:
         return self.workspace.clones[wanted.target.repository].commit(wanted.target.commit)
 
-    def show_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
-        """Show a round: the bisection before it, its needs, and the probes that were started for them."""
+    def record_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
+        """Show a round, and keep its notices and its good end in the store.
+
+        `bisection` is the bisection before the round, and `started` are the probes that were started for its needs.
+        """
         self.progress.show_state(bisection)
         self._handle_notes(needs.notes)
         for probe in started:
@@ -263,7 +266,7 @@ class DrivenBisection:
             timeout=run_timeout(
                 self.bisection.known.log.ended,
                 asked=request.timeout,
-                at_most=request.stack.limits.run_timeout,
+                default=request.stack.limits.run_timeout,
             ),
             directory=probe_directory(self.directory, number),
             by_hand=request.interactive,
@@ -446,21 +449,25 @@ _RUN_MULTIPLE = 10
 """A run may take this many times as long as the longest one before it. After that it counts as a hang."""
 
 
-def run_timeout(finished: Iterable[FinishedProbe], *, asked: float | None, at_most: float) -> float:
+def run_timeout(finished: Iterable[FinishedProbe], *, asked: float | None, default: float) -> float:
     """Return the seconds for the next run.
 
-    They are `asked` where the user gave them. Otherwise the longest run counts ten times, at an end or of a commit that
-    was judged. Without such a run they are `at_most`. The ends alone may have cached builds.
+    They are `asked` where the user gave them. Otherwise they are ten times the seconds of the longest run that counts.
+    Without such a run they are `default`.
+
+    1. A run that was stopped at its limit does not count, because each such run would raise the limit tenfold.
+    2. Each other run of an end of the range counts.
+    3. A run of another commit counts if it was judged and did not end early. The ends may have cached builds.
     """
     if asked is not None:
         return asked
     ended = [
         probe.times.run_seconds
         for probe in finished
-        if probe.phase is Phase.ENDPOINT
+        if (probe.phase is Phase.ENDPOINT and probe.verdict is not Verdict.TIMEOUT)
         or (probe.judgement is not Judgement.SKIP and not probe.verdict.traits.ends_early)
     ]
-    return max(_MIN_TIMEOUT, _RUN_MULTIPLE * max(ended)) if any(ended) else at_most
+    return max(_MIN_TIMEOUT, _RUN_MULTIPLE * max(ended)) if any(ended) else default
 
 
 _MAX_CLOCK_DIFFERENCE = 600.0
@@ -471,11 +478,11 @@ class EnvironmentWatch:
     """Remembers the last environment of each host, to notice that it changed."""
 
     def __init__(self, earlier: Iterable[tuple[str | None, Mapping[str, str]]] = ()) -> None:
-        """`earlier` gives host and environment of the probes of earlier starts, in order."""
+        """`earlier` gives host and environment of the probes of earlier starts, in the order in which they ended."""
         self._last: dict[str | None, Mapping[str, str]] = {}
         self._hosts_with_wrong_clock: set[str | None] = set()
         for host, environment in earlier:
-            self._last.setdefault(host, environment)
+            self._last[host] = environment
 
     def wrong_clock(self, host: str | None, clock: float) -> str | None:
         """Return a sentence, once for each host, if its clock differs from this machine's.
@@ -488,7 +495,8 @@ class EnvironmentWatch:
         self._hosts_with_wrong_clock.add(host)
         side = "ahead of" if ahead > 0 else "behind"
         return (
-            f"the clock of {host} is {duration(abs(ahead))} {side} this machine's: set it, for tools may mind"
+            f"the clock of {host} is {duration(abs(ahead))} {side} this machine's: set it, because builds compare "
+            "the times of files"
         )
 
     def changes(self, host: str | None, environment: Mapping[str, str]) -> list[str]:
@@ -502,7 +510,11 @@ class EnvironmentWatch:
 
 
 def judge_for_store(bisection: Bisection, content: str, result: ProbeResult) -> ProbeResult:
-    """Return the result, which becomes a skip where it shows another failure than the failing end.
+    """Return the result, judged by what the failing end shows.
+
+    1. A command that fails otherwise is a skip. It is good where the failing test of the end passes.
+    2. A command that passes is a skip where it may have left out the failing test.
+    3. A mismatch of another size than at the failing end is a skip.
 
     The engine judges a command's run again by its likeness once it knows more of the end.
     """
@@ -639,7 +651,10 @@ def _still_counts(stored: ProbeRow) -> bool:
 
 
 def _probe_outcome(result: ProbeResult, *, golden_data: Path | None) -> ProbeOutcome:
-    """Return the result of a probe as the store keeps it. `golden_data` is the folder of its frozen data."""
+    """Return the result of a probe as the store keeps it. `golden_data` is the folder of its frozen data.
+
+    A probe that runs nothing writes no log, for example where the case is missing.
+    """
     classification, toolchain = result.classification, result.toolchain
     artifacts = {"log": result.log, "build_directory": result.build_directory, "golden_data": golden_data}
     return ProbeOutcome(
@@ -662,7 +677,11 @@ def _probe_outcome(result: ProbeResult, *, golden_data: Path | None) -> ProbeOut
         slot=result.slot,
         host=result.host,
         command=result.command,
-        artifacts={kind: (str(path), _bytes(path)) for kind, path in artifacts.items() if path is not None},
+        artifacts={
+            kind: (str(path), _bytes(path))
+            for kind, path in artifacts.items()
+            if path is not None and path.exists()
+        },
     )
 
 

@@ -103,8 +103,8 @@ class Drivable(Protocol):
         """Record that a probe starts, and return it with the request for a worker."""
         ...
 
-    def show_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
-        """Show a round: the bisection before it, its needs, and the probes that were started for them."""
+    def record_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
+        """Show a round, and keep its notices: the bisection before it, its needs, and the probes started for them."""
         ...
 
     def build_request(self, probe: ProbeInFlight, target: Target) -> ProbeRequest:
@@ -310,7 +310,7 @@ class Loop:
                 opened.probes[self._workers.begin(probe.request)] = probe
                 started.append(probe)
         finally:
-            opened.driven.show_round(bisection, needs, started)
+            opened.driven.record_round(bisection, needs, started)
 
     def _context(
         self, opened: _OpenBisection, *, cost_sharers: Sequence[ExpectedGain] | None = None
@@ -418,7 +418,7 @@ class Loop:
             self._fail(opened, error)
             return
         if isinstance(needs, Needs):
-            opened.driven.show_round(opened.driven.bisection, needs, ())
+            opened.driven.record_round(opened.driven.bisection, needs, ())
             needs = opened.driven.bisection.conclude_on_budget(why, context)
         self._conclude(opened, needs)
 

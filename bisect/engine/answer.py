@@ -34,6 +34,15 @@ from .runs import BisectionKnowledge, FinishedProbe, Needs, Note, ProbeLog, Want
 from .trouble import changed_end_notice
 
 Blame = Literal["submodule", "version", "superproject", "interaction", "either", "unknown"]
+"""What makes a culprit fail that moves a pin. The words are those of submodules, and stand for each kind of pin.
+
+- `submodule`: the new value of the pin.
+- `version`: the new value of a pin that pins no repository of the stack.
+- `superproject`: the commit's other changes.
+- `interaction`: both together. Neither does it alone.
+- `either`: each does it alone.
+- `unknown`: a test was neither good nor bad.
+"""
 
 
 class NamedCommit(Model):
@@ -169,6 +178,7 @@ class Conclusion(Document):
     diffs: tuple[CommitDiff, ...] = ()
     """What the culprits change. A commit that git could not read has no entry. Stores of earlier versions have none."""
     rates: tuple[EndRate, ...] = ()
+    """How often each end failed in all of its runs that are judged."""
     pins: tuple[PinRecord, ...] = ()
     localization: Localization | None = None
     """Where in the culprit's build the failure begins. None where that was not requested, or there is no culprit."""

@@ -692,7 +692,7 @@ def _line_mask(repository: GitRepository, blobs: Sequence[str], *, erring: str, 
     """
     texts = {blob: _lines(repository, blob) for blob in {*blobs, erring}}
     before = texts[erring]
-    text = before[line - 1] if line <= len(before) else ""
+    text = before[line - 1] if 1 <= line <= len(before) else ""
     if sum(map(str.isalnum, text)) < _MIN_LETTERS:
         return None
     return np.array([text in texts[blob] for blob in blobs])

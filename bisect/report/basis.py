@@ -105,7 +105,7 @@ class SearchedRange:
     def content(self, sha: str) -> str | None:
         """Return the content of a commit of the range or of its old end.
 
-        None for other commits, for a commit that cannot be run, such as one that pins no submodule, and where it is not
+        None for other commits, for a commit that cannot be run, such as one without a pin, and where it is not
         known.
         """
         if sha == self.stage.old:

@@ -510,7 +510,7 @@ class Report(Document):
 
     ranges: tuple[RangeReport, ...]
     rates: tuple[EndRate, ...]
-    """How often each end failed when it was measured."""
+    """How often each end failed in the runs that measured it. Later runs that confirm the answer do not count."""
     counterfactuals: tuple[Counterfactual, ...]
     layers: tuple[MovedLayers, ...] = ()
     """The tested layers of each commit that moves several pins at once."""

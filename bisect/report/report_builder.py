@@ -1,8 +1,8 @@
 """Builds the report of a bisection from its rows.
 
-`build_report` and `make_report` are the entries. `both_sides` chooses the runs that show the good and the bad side of
-the answer, with scripts that reproduce them. `compared_pair` returns the two probes whose builds a localization
-compares: one of the culprit, and one of a commit that passes.
+`make_report` is the entry. `both_sides` chooses the runs that show the good and the bad side of the answer, with
+scripts that reproduce them. `compared_pair` returns the two probes whose builds a localization compares: one of the
+culprit, and one of a commit that passes.
 """
 
 import os
@@ -12,8 +12,6 @@ from importlib import metadata
 from itertools import chain, count, pairwise, zip_longest
 from pathlib import Path
 from typing import Literal
-
-from sqlalchemy.orm import Session
 
 from ...runner.case.case import PERTURBATION_KEY, perturbation_name
 from ...runner.commit_diff import CommitDiff, nearest_hunks
@@ -29,7 +27,7 @@ from ..ask.earlier_runs import failure_names
 from ..ask.question import BisectRequest, repeat_command
 from ..engine.answer import EndRate, NamedCommit
 from .advice import find_caveats, other_failures
-from .basis import Rows, SearchedRange, confidence_basis, load_rows
+from .basis import Rows, SearchedRange, confidence_basis
 from .model import (
     EXPLANATION,
     AnswerCommit,
@@ -58,16 +56,8 @@ from .reproduce import reproduction_script
 _DISTRIBUTION = "precision-bisect"
 
 
-def build_report(session: Session, name: str) -> Report:
-    """Return the report of a bisection, finished or not.
-
-    Raises `UserError` where the store has no bisection of this name.
-    """
-    return make_report(load_rows(session, name))
-
-
 def make_report(rows: Rows) -> Report:
-    """Return the report of a bisection whose rows are loaded."""
+    """Return the report of a bisection, finished or not, whose rows are loaded."""
     bisection, request, conclusion = rows.bisection, rows.request, rows.conclusion
     sides = both_sides(rows)
     return Report(
@@ -386,7 +376,7 @@ def skipped_commits(rows: Rows) -> tuple[SkippedCommit, ...]:
                 reason=(
                     "it was named with --skip"
                     if sha in rows.request.skip
-                    else "it pins no commit of a submodule"
+                    else "it has no pin of another repository, or the pinned commit is missing"
                 ),
             )
     for probe in rows.probes:
@@ -461,9 +451,10 @@ def _collapsed_commits(rows: Rows, searched: SearchedRange) -> list[CollapsedCom
 
 
 def _end_rates(rows: Rows) -> tuple[EndRate, ...]:
-    """Return how often each end failed, where runs of equal content count too.
+    """Return how often each end failed when it was measured, where runs of equal content count too.
 
-    The rates are counted from the rows, so that ends that did not differ have rates too.
+    The rates are counted from the rows, so that ends that did not differ have rates too. A run counts as it was judged
+    when it ended. `Conclusion.rates` differs: it counts the runs of all phases, as the last step judged them.
     """
     bisection = rows.bisection
     measured = [probe for probe in rows.probes if probe.phase is Phase.ENDPOINT]

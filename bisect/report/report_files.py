@@ -184,8 +184,7 @@ def record_report(rows: Rows, journal: BisectionJournal) -> Report:
     Lists of bisections read the caveats from the store. Raises `UserError` where the folder cannot be written.
     """
     report = make_report(rows)
-    if report.caveats:
-        journal.note_caveats(report.caveats)
+    journal.note_caveats(report.caveats)
     _write_files(report, rows, rows.request.output)
     return report
 

@@ -3,8 +3,8 @@
     LocalizationRequest -> RecordedBuild -> ExpectedValues -> Findings -> divergence.json
 
 `localize` does it all. `investigate` decides what to do, and yields experiments that the executor makes. `failing_run`
-finds an order of the tasks in which the build fails. `compare` finds the changes at fault, and the first divergent
-tasks of a build with each of these changes.
+finds an order of the tasks in which the build fails. `explain_outputs` finds the changes at fault, and the first
+divergent tasks of a build with each of these changes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def investigate(
     except ReplayError as error:
         return (yield from _examine_ending(request, build, error))
     expected = yield from request.reference.open(failing)
-    return (yield from compare(request, failing, expected))
+    return (yield from explain_outputs(request, failing, expected))
 
 
 def _examine_ending(
@@ -114,7 +114,7 @@ def _examine_ending(
     )
 
 
-def compare(
+def explain_outputs(
     request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues
 ) -> Steps[ExplainedFindings]:
     """Find the changes that make the outputs wrong, and localize the failure of a build with each of these changes.
@@ -132,7 +132,7 @@ def compare(
     if explanation is not None and explanation.causes:
         parts = yield from _localize_causes(request, expected, run, explanation)
     else:
-        parts = ((yield from _localize(request, failing, expected, run)),)
+        parts = ((yield from _find_divergences(request, failing, expected, run)),)
     return ExplainedFindings(request=request, explanation=explanation, parts=parts, failing_runs=failing_runs)
 
 
@@ -278,7 +278,7 @@ def _localize_causes(
             parts.append(_findings_without_tensors(request, subject, values, subject_run))
             continue
         try:
-            part = yield from _localize(
+            part = yield from _find_divergences(
                 request, subject, values, subject_run, attempts=attempts, cause_known=True
             )
         except (UserError, BuildOutputError) as error:
@@ -312,7 +312,7 @@ def _stray_writers(
     return (yield from find_undeclared_writers(subject, changed, budget=request.budget))
 
 
-def _localize(
+def _find_divergences(
     request: LocalizationRequest,
     failing: RecordedBuild,
     expected: ExpectedValues,
@@ -340,10 +340,14 @@ def _localize(
     attributions = yield from attributor.attribute_all(first.divergent)
     attributed = AttributedDivergences(first=first, attributions=attributions)
     if expected.complete and case_tolerance is not None and attributions and attributed.is_rounding:
-        attributed = yield from _search_past_rounding(
-            attributed, replace(search, tolerance=case_tolerance), expected.attributor(case_tolerance)
-        )
-    if attributed.sign_of_zero_tasks:
+        wider_search = replace(search, tolerance=case_tolerance)
+        wider_attributor = expected.attributor(case_tolerance)
+        past_rounding = yield from _search_past_rounding(attributed, wider_search, wider_attributor)
+        if past_rounding is not None:
+            # The tasks that carry the rounding on to the fault lie before it, and diverge only in the first search.
+            attributed, search, attributor = past_rounding, wider_search, wider_attributor
+    signed_zeros = bool(attributed.sign_of_zero_tasks)
+    if signed_zeros:
         search = replace(search, tolerance=replace(search.tolerance, signed_zeros=True))
         attributor = expected.attributor(search.tolerance)
         attributed = yield from _search_signs_of_zeros(attributed, search, attributor)
@@ -361,7 +365,7 @@ def _localize(
     )
     return replace(
         _findings_without_tensors(request, failing, expected, run),
-        tolerance=search.tolerance,
+        tolerance=replace(request.tolerance, signed_zeros=True) if signed_zeros else request.tolerance,
         attributed=attributed,
         cost=cost,
         downstream=downstream,
@@ -400,12 +404,12 @@ def _search_cost(failing: RecordedBuild, expected: ExpectedValues) -> SearchCost
 
 def _search_past_rounding(
     attributed: AttributedDivergences, search: DivergenceSearch, attributor: Attributor
-) -> Steps[AttributedDivergences]:
+) -> Steps[AttributedDivergences | None]:
     """Search for the first divergences over the case's tolerance, after those that are only rounding.
 
-    A compiler may sum in another order. Then the first difference is rounding, and the fault is downstream. Returns the
-    rounding ones, `attributed`, if no task over the tolerance makes an error. `search` and `attributor` have the case's
-    tolerance.
+    A compiler may sum in another order. Then the first difference is rounding, and the fault is downstream. Returns
+    None if no task over the tolerance makes an error. `attributed` are the rounding ones. `search` and `attributor`
+    have the case's tolerance.
     """
     yield from Tell("what diverges first is within rounding: looking for what exceeds the tolerance")
     first = yield from search.first_divergences()
@@ -415,7 +419,7 @@ def _search_past_rounding(
         attributions=tuple(attribution for _, attribution in pairs),
         rounding=(*(each.task for each in attributed.first.divergent), *attributed.first.not_shown),
     )
-    return over_tolerance if over_tolerance.makes_an_error else attributed
+    return over_tolerance if over_tolerance.makes_an_error else None
 
 
 def _search_signs_of_zeros(

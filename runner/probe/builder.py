@@ -110,9 +110,11 @@ class Builder:
             outputs = [slot.directory / output for output in step.outputs]
             if slot.step_key(name) == key and all(output.exists() for output in outputs):
                 continue
-            if _has_link(outputs, slot.directory):
+            if links := _links(outputs, slot.directory):
                 # An earlier step made the link, and what is behind it must not be removed.
-                return _missing_outputs_failure(name, outputs, 0.0)
+                return _outputs_failure(
+                    name, f"step {name} did not run: {links[0]}: expected a folder, found a link", seconds=0.0
+                )
             on_step(name)
             slot.forget_step(name)
             with self.cache.claim(key) if outputs else contextlib.nullcontext():
@@ -204,8 +206,12 @@ class Builder:
                 seconds=finished.seconds,
             )
         outputs = [slot.directory / path for path in step.outputs]
-        missing = [each for each in outputs if not each.exists() or _has_link([each], slot.directory)]
-        return _missing_outputs_failure(name, missing, finished.seconds) if missing else finished.seconds
+        missing = [str(each) for each in outputs if not each.exists() or _links([each], slot.directory)]
+        if not missing:
+            return finished.seconds
+        return _outputs_failure(
+            name, f"step {name} ended well but left no {', '.join(missing)}", seconds=finished.seconds
+        )
 
 
 @dataclass
@@ -227,14 +233,13 @@ class _StepOutput:
         return self.head + self.tail[-_KEPT_OUTPUT:]
 
 
-def _has_link(outputs: list[Path], slot: Path) -> bool:
-    """Return whether a folder between the slot and one of the outputs is a link."""
-    return any(find_link(output, slot) is not None for output in outputs)
+def _links(outputs: list[Path], slot: Path) -> list[Path]:
+    """Return the links between the slot and its outputs, where folders are expected."""
+    return [link for output in outputs if (link := find_link(output, slot)) is not None]
 
 
-def _missing_outputs_failure(name: str, missing: list[Path], seconds: float) -> FailedBuild:
-    """Return the failure of a step that exits with 0 but does not leave its outputs."""
-    text = f"step {name} ended well but left no {', '.join(str(path) for path in missing)}"
+def _outputs_failure(name: str, text: str, *, seconds: float) -> FailedBuild:
+    """Return the failure of a step that does not leave its outputs although no exit code says so."""
     ending = Ending(exit_code=0)
     return FailedBuild(
         step=name, ending=ending, classification=classify_build_failure([(0, text)], ending), seconds=seconds
@@ -294,4 +299,4 @@ class RunCompileCache:
     def _outputs(self, slot: Path) -> list[Path]:
         """Return the paths of the compiled files in a slot; none where a run put a link on the way to one."""
         outputs = [slot / path for path in self._stack.case.compiled]
-        return [] if _has_link(outputs, slot) else outputs
+        return [] if _links(outputs, slot) else outputs

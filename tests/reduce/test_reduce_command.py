@@ -17,7 +17,12 @@ from click.testing import CliRunner
 
 from precision_bisect import configs
 from precision_bisect.reduce.reduce_cli import ReduceOptions, main
-from precision_bisect.reduce.reduce_command import OpenedBuilds, _interpreter_hint, open_builds
+from precision_bisect.reduce.reduce_command import (
+    OpenedBuilds,
+    _interpreter_hint,
+    _print_divergence,
+    open_builds,
+)
 from precision_bisect.reduce.replay.replay import ReplayError
 from precision_bisect.reduce.replay.toolchain import ForkServers
 from precision_bisect.reduce.shrink.result import ShrinkRequest
@@ -247,6 +252,58 @@ def test_a_script_that_cannot_judge_is_refused_before_anything_is_built(
     assert result.stderr == f"error: --interesting {tmp_path / script}: {says}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["gone"],
+            "gone: expected a build directory or the script of a scene test, found none; check the path",
+        ),
+        (
+            [".", "--reference", "gone"],
+            "--reference gone: expected a build directory or the script of a scene test, found none; check the path",
+        ),
+        (
+            [".", "--reference-data", "gone"],
+            "--reference-data gone: expected a folder of recorded tensors, found none; check the path",
+        ),
+        (
+            ["case.py", "--reference", ".", "--scene-case", "Small"],
+            "--scene-case Small: expected the script of a scene test, found .",
+        ),
+    ],
+)
+def test_a_path_that_is_not_there_is_said_before_anything_runs(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("case.py").touch()
+    tolerance = ["--rtol", "0.1", "--localize-only"]
+    result = CliRunner().invoke(main, [*words, *tolerance, "--stack", demo_stack(tmp_path)])
+    assert (result.exit_code, result.stderr) == (2, f"error: {says}\n")
+
+
+def test_the_scripts_of_a_scene_test_are_taken_as_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for side in ("failing", "good"):
+        Path(f"{side}.py").touch()
+    exported: list[tuple[Path, str | None]] = []
+
+    def export(script: Path, case: str | None, _toolchain: object, folder: Path, **_: object) -> Path:
+        exported.append((script, case))
+        return folder
+
+    monkeypatch.setattr("precision_bisect.reduce.reduce_command.export_script_as_build", export)
+    words = ["failing.py", "--reference", "good.py", "--scene-case", "Small", "--stack", demo_stack(tmp_path)]
+    options = ReduceOptions(**main.make_context("reduce", words).params)
+    with ForkServers(on_refusal=print) as servers, open_builds(options, servers, print) as builds:
+        assert builds.failing == tmp_path / "reduced-builds" / "failing"
+        assert builds.reference == tmp_path / "reduced-builds" / "reference"
+    assert exported == [(Path("failing.py"), "Small"), (Path("good.py"), "Small")]
+
+
 def test_the_command_line_does_not_import_torch() -> None:
     code = "import sys, precision_bisect.reduce.reduce_cli\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -256,8 +313,8 @@ def test_a_relative_interpreter_is_found_from_every_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("failing").mkdir()
-    Path("bin").mkdir()
+    for folder in ("failing", "good", "bin"):
+        Path(folder).mkdir()
     Path("bin/python").symlink_to(sys.executable)
     words = ["failing", "--reference", "good", "--stack", demo_stack(tmp_path), "--python", "bin/python"]
     options = ReduceOptions(**main.make_context("reduce", words).params)
@@ -302,6 +359,26 @@ def test_a_reduction_judges_by_the_tolerance_that_the_bisection_was_told(
     assert [request.tolerance for request in asked] == [Tolerance(rtol=rtol, atol=0.0)]
 
 
+@pytest.mark.parametrize(
+    ("ended", "files"), [(None, ["divergence.json", "task_graph.html"]), ("crash", ["divergence.json"])]
+)
+def test_the_page_of_a_task_graph_is_named_only_where_one_was_written(
+    ended: str | None,
+    files: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file of the user may have that name."""
+    monkeypatch.chdir(tmp_path)
+    Path("reduced").mkdir()
+    for name in ("divergence.json", "task_graph.html"):
+        Path("reduced", name).touch()
+    _print_divergence(Divergence.model_validate({**NOTHING, "ended": ended}), parsed())
+    named = [line for line in capsys.readouterr().out.splitlines() if line.startswith("reduced/")]
+    assert named == [f"reduced/{file}" for file in files]
+
+
 def test_json_for_machines_and_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is localized stands elsewhere: here it is what is printed of it."""
     found = Divergence.model_validate(
@@ -315,6 +392,7 @@ def test_json_for_machines_and_no_progress(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("precision_bisect.reduce.reduce_command.localize", localize)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "failing" / "data").mkdir(parents=True)
+    (tmp_path / "good").mkdir()
     words = ["failing", "--reference", "good", "--localize-only", "--stack", demo_stack(tmp_path)]
     plain = CliRunner().invoke(main, words)
     assert (plain.exit_code, plain.stderr) == (3, "looking\n")

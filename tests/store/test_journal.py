@@ -1,5 +1,6 @@
 """The journal: a probe counts wholly or not at all, once."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -197,6 +198,29 @@ def test_a_probe_that_was_stopped_never_counts_and_starts_again_in_its_own_row(
     assert (probe.attempt, probe.state) == (2, ProbeState.FINISHED)
     with pytest.raises(ValueError, match="cannot be cancelled"):
         journal.probes.cancel(ordinal)
+
+
+def test_a_probe_that_starts_again_counts_as_what_it_is_wanted_for_now(
+    journal: BisectionJournal, sessions: sessionmaker[Session]
+) -> None:
+    number = stage(journal)
+    ordinal = journal.probes.start(key(number))
+    journal.probes.cancel(ordinal)
+    later = journal.stages.record(
+        ordinal=2, repository="runtime", seeks=Seeks.REGRESSION, old="g", new="b", held={}, candidates=[]
+    )
+    wanted = replace(
+        key(later),
+        phase=Phase.ENDPOINT,
+        repository="runtime",
+        commit="b" * 40,
+        revisions={"minipto": SHA, "runtime": "b" * 40},
+    )
+    assert journal.probes.start(wanted) == ordinal
+    journal.probes.finish(ordinal, result())
+    probe = journal.probes.get(ordinal)
+    assert (probe.stage_id, probe.phase) == (later, Phase.ENDPOINT)
+    assert (probe.repository, probe.commit, probe.revisions) == ("runtime", "b" * 40, wanted.revisions)
 
 
 def test_a_finished_probe_cannot_be_made_again(journal: BisectionJournal) -> None:

@@ -30,6 +30,8 @@ from tests.support.trusted import write_trusted
         (["--dry-run"], None, "--dry-run"),
         (["-o", "out", "--skip=a", "--find-fix"], None, "-o, --skip, --find-fix"),
         (["-j2", "-q", "-psim"], None, "-p"),
+        (["-qo", "out"], None, "-o"),
+        (["-qj2", "-qpsim"], None, "-p"),
         ([], ("true",), "a command behind --"),
     ],
 )

@@ -286,6 +286,7 @@ def test_no_question_at_all_prints_the_help() -> None:
         (["--build-store", "/shared"], "bisect-precision --build-store /shared --resume x"),
         (["--no-localize"], "bisect-precision --no-localize --resume x"),
         (["--reduce"], "bisect-precision --reduce --resume x"),
+        (["--quiet"], "bisect-precision --quiet --resume x"),
         (["--budget", "1.5h"], "bisect-precision --budget 5400s --resume x"),
         (
             ["--store", "postgresql://me:secret@host/db"],

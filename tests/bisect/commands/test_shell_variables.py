@@ -171,6 +171,7 @@ def test_an_address_with_a_token_is_refused_for_builds(repository: TestRepositor
         ("--env", "LOGIN=ghp_hush1", "--", "true"),
         ("--name", "ghp_hush1", "--", "true"),
         ("-o", "ghp_hush1", "--", "true"),
+        ("--notify", "true https://hook/ghp_hush1", "--", "true"),
     ],
 )
 def test_a_secret_that_the_shell_put_into_a_command_is_refused_and_not_kept(

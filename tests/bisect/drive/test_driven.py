@@ -3,6 +3,7 @@
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 
 import pytest
 from sqlalchemy import select
@@ -16,11 +17,12 @@ from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.engine.bisection import Bisection
 from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import ConfirmationProgress, Needs, SearchProgress
+from precision_bisect.runner.case.case import CaseName
 from precision_bisect.runner.probe.probe import ProbeResult
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.durable_files import write_document
-from precision_bisect.store.tables import NoticeRow
+from precision_bisect.store.tables import ArtifactRow, NoticeRow
 from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.drive.small_request import small_request
 from tests.runner.small_stack import SmallStack
@@ -115,7 +117,7 @@ def start(driven: DrivenBisection) -> ProbeInFlight:
     decided, round_needs = driven.bisection, needs(driven)
     (wanted,) = round_needs.start
     probe = driven.record_start(wanted)
-    driven.show_round(decided, round_needs, [probe])
+    driven.record_round(decided, round_needs, [probe])
     return probe
 
 
@@ -160,6 +162,18 @@ def test_a_probe_is_stored_when_it_starts_when_it_is_cancelled_and_when_it_is_fi
         Judgement.GOOD,
     )
     assert [probe.target.commit for probe in needs(resumed).start] == [driven.bad]
+
+
+def test_the_log_of_a_probe_that_ran_nothing_is_not_stored(small: SmallStack, home: Home) -> None:
+    driven = Driven(small, home)
+    bisection = driven.opened()
+    probe = start(bisection)
+    missing = CaseName(path=PurePosixPath("gone.sh"), arguments=())
+    result = small.prober().probe(replace(probe.request, case=missing))
+    assert not result.log.exists()
+    bisection.finish(probe, result)
+    with driven.sessions() as session:
+        assert [row.kind for row in session.scalars(select(ArtifactRow))] == []
 
 
 def test_a_probe_whose_worker_was_killed_is_made_again_under_its_number(

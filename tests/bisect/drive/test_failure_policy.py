@@ -33,10 +33,13 @@ def run(
         ([run(20), run(100, Phase.SEARCH, Judgement.BAD)], None, 1000),
         ([run(20), run(100, Phase.SEARCH, Judgement.BAD, Verdict.TIMEOUT)], None, 200),
         ([run(20), run(200, Phase.SEARCH, Judgement.SKIP, Verdict.TIMEOUT)], None, 200),
+        ([run(3600, verdict=Verdict.TIMEOUT, judgement=Judgement.BAD)], None, 3600),
+        ([run(20), run(3600, verdict=Verdict.TIMEOUT, judgement=Judgement.BAD)], None, 200),
+        ([run(20), run(100, verdict=Verdict.STALL, judgement=Judgement.BAD)], None, 1000),
         ([run(20)], 5, 5),
     ],
 )
 def test_a_run_may_take_ten_times_the_longest_run_that_ended(
     finished: list[FinishedProbe], asked: float | None, seconds: float
 ) -> None:
-    assert run_timeout(finished, asked=asked, at_most=3600) == seconds
+    assert run_timeout(finished, asked=asked, default=3600) == seconds

@@ -18,7 +18,8 @@ from precision_bisect.bisect.drive import session
 from precision_bisect.bisect.drive.session import StoredBisection, open_sessions
 from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.listing import list_bisections, session_reader
-from precision_bisect.bisect.report.report_builder import build_report
+from precision_bisect.bisect.report.basis import load_rows
+from precision_bisect.bisect.report.report_builder import make_report
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import EarlierRunJournal
@@ -151,7 +152,7 @@ def test_why_it_has_not_ended_is_noted(plan: Plan, sessions: sessionmaker[Sessio
         """In the list, and in its report."""
         with sessions() as session:
             (listed,) = list_bisections(session_reader(session))
-            return listed.ended, build_report(session, plan.name).message
+            return listed.ended, make_report(load_rows(session, plan.name)).message
 
     def drive(error: BaseException) -> None:
         with suppress(KeyboardInterrupt, UserError, OperationalError), begun.record_drive():
@@ -196,7 +197,7 @@ def test_what_a_person_waited_is_all_starts_with_what_came_before_and_after(
     with begun.record_drive(seconds=50.0):
         begun.conclude(concluded(BisectionOutcome.NO_CULPRIT))
     with sessions() as session:
-        assert (build_report(session, plan.name).timing.waited or 0) >= 150
+        assert (make_report(load_rows(session, plan.name)).timing.waited or 0) >= 150
 
 
 def test_a_store_that_cannot_be_opened_is_the_users_error(tmp_path: Path) -> None:

@@ -271,7 +271,7 @@ class SimulatedBisection:
         self.bisection = self.bisection.apply_event(ProbeStarted(running))
         return ProbeInFlight(running=running, request=cast(ProbeRequest, wanted))
 
-    def show_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
+    def record_round(self, bisection: Bisection, needs: Needs, started: Sequence[ProbeInFlight]) -> None:
         return None
 
     def build_request(self, probe: ProbeInFlight, target: Target) -> ProbeRequest:

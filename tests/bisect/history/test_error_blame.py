@@ -95,6 +95,18 @@ def test_a_brace_tells_no_versions_apart(repository: TestRepository) -> None:
     assert found.fails is None
 
 
+@pytest.mark.parametrize("text", ["int good();\nint last();", None])
+def test_an_error_without_a_line_tells_no_versions_apart(
+    repository: TestRepository, text: str | None
+) -> None:
+    """Some compilers print line 0 for an error of a whole file. The file may be missing at that commit."""
+    good = repository.commit("good", {"a.hpp": "int good();\n"})
+    bad = repository.commit("bad", {"a.hpp": text})
+    found = blamed(repository, good, bad, bad, CompilerError(path="a.hpp", line=0, message="x"))
+    assert found is not None
+    assert found.fails is None
+
+
 def test_what_the_range_never_changes_is_not_blamed(repository: TestRepository) -> None:
     good = repository.commit("good", {"a.hpp": "1\n", "b": "1"})
     bad = repository.commit("bad", {"b": "2"})

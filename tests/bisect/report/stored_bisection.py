@@ -10,7 +10,7 @@ from precision_bisect.bisect.ask.question import BisectRequest
 from precision_bisect.bisect.engine.answer import Conclusion
 from precision_bisect.bisect.report.basis import Rows, load_rows
 from precision_bisect.bisect.report.model import Report
-from precision_bisect.bisect.report.report_builder import build_report
+from precision_bisect.bisect.report.report_builder import make_report
 from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
 from precision_bisect.store.bisections import BisectionJournal, ProbeOutcome, ProbeStart, RangeCandidate
 from precision_bisect.store.database import sqlite_url
@@ -259,5 +259,4 @@ class StoredBisection:
 
     def report(self) -> Report:
         """The report, from the store."""
-        with self.sessions() as session:
-            return build_report(session, self.name)
+        return make_report(self.rows())

@@ -54,6 +54,15 @@ def test_the_list_knows_the_caveats_of_a_recorded_report(
     assert "culprit found, with a caveat: compiler" in capsys.readouterr().out
 
 
+def test_the_list_forgets_the_caveats_that_a_later_report_does_not_have(
+    culprit: StoredBisection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    culprit.journal.note_caveats(["no longer so"])
+    record_report(culprit.rows(), culprit.journal)
+    assert print_history(culprit.url, as_json=False) == 0
+    assert "culprit found: compiler" in capsys.readouterr().out
+
+
 def test_a_terminal_cuts_the_list_at_its_width_and_a_pipe_gets_all_of_it(
     culprit: StoredBisection, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

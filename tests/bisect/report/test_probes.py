@@ -70,7 +70,10 @@ def test_a_commit_that_could_not_be_judged_tells_why(pair: tuple[StoredBisection
         Verdict.BUILD_ERROR,
         "no rule to make target",
     )
-    assert (found[sha("c2")].verdict, found[sha("c2")].reason) == (None, "it pins no commit of a submodule")
+    assert (found[sha("c2")].verdict, found[sha("c2")].reason) == (
+        None,
+        "it has no pin of another repository, or the pinned commit is missing",
+    )
 
 
 def test_a_build_that_only_ended_tells_the_line_that_names_the_cause_and_the_log(

@@ -110,7 +110,7 @@ def test_a_commit_without_a_pin_is_skipped_although_it_was_not_run(nothing_run: 
     )
     skipped = nothing_run.report().skipped
     assert [(each.commit, each.verdict, each.reason) for each in skipped] == [
-        (sha("c1"), None, "it pins no commit of a submodule")
+        (sha("c1"), None, "it has no pin of another repository, or the pinned commit is missing")
     ]
 
 

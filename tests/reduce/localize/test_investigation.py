@@ -15,7 +15,7 @@ import pytest
 from precision_bisect.reduce.localize import experiments
 from precision_bisect.reduce.localize.document import ExplainedFindings, StallFindings, first_divergent
 from precision_bisect.reduce.localize.failure import OutputJudge
-from precision_bisect.reduce.localize.investigate import compare, failing_run
+from precision_bisect.reduce.localize.investigate import explain_outputs, failing_run
 from precision_bisect.reduce.localize.reference import (
     GoldenOutputs,
     KnownValues,
@@ -78,7 +78,7 @@ def investigate(
         else ReferenceRuns.align(recorded, good.recorded)
     )
     request = request_of(failing, folder, tolerance or Tolerance())
-    return executor_in(folder).execute(compare(request, recorded, expected))
+    return executor_in(folder).execute(explain_outputs(request, recorded, expected))
 
 
 def test_a_fault_and_what_lies_below_it(tmp_path: Path, good: SimulatedBuild) -> None:
@@ -110,6 +110,18 @@ def test_rounding_before_a_fault_is_told_apart(tmp_path: Path, good: SimulatedBu
     found = investigate(tmp_path, bad, good).document()
     assert [first.position for first in found.first_divergent] == [1]
     assert [task.kernel for task in found.rounding] == ["scale"]
+
+
+def test_no_task_before_the_fault_is_listed_after_it(tmp_path: Path, good: SimulatedBuild) -> None:
+    """Task 1 carries the rounding of task 0 on to task 2, which has the fault."""
+    bad = SimulatedBuild.of(
+        tmp_path / "bad",
+        {0: rounded_otherwise, 2: add(1.5)},
+        tolerance=Tolerance(rtol=1e-3, atol=1e-3),
+    )
+    found = investigate(tmp_path, bad, good).document()
+    assert [first.position for first in found.first_divergent] == [2]
+    assert [below.position for below in found.downstream] == []
 
 
 def test_golden_outputs_alone_leave_candidates(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from precision_bisect.reduce.localize.endings import read_stall
 from precision_bisect.reduce.replay.replay import Replayer, WorkingCopy
 from precision_bisect.reduce.replay.toolchain import Toolchain
-from precision_bisect.reduce.scene import open_build_directory
+from precision_bisect.reduce.scene import export_script_as_build
 from precision_bisect.runner.build_output.directory import BuildDirectory, Direction
 from precision_bisect.runner.case.preflight import entry_arguments
 from precision_bisect.runner.errors import UserError
@@ -31,7 +31,7 @@ def toolchain(platform: str = "a2a3sim", stack: str = "simpler") -> Toolchain:
 def written(
     folder: Path, *, case: str | None = "Small", platform: str = "a2a3sim", script: Path = SCENE
 ) -> Path:
-    return open_build_directory(
+    return export_script_as_build(
         script, case, toolchain(platform), folder, reuse=False, on_progress=lambda _: None
     )
 
@@ -80,16 +80,9 @@ def test_a_case_that_is_not_one_build_is_refused(
     assert not (tmp_path / "build").exists()
 
 
-@pytest.mark.long
-def test_a_folder_is_taken_as_it_is(build: Path, tmp_path: Path) -> None:
-    assert (
-        open_build_directory(build, None, toolchain(), tmp_path / "no", reuse=False, on_progress=print)
-        == build
-    )
-    with pytest.raises(UserError, match="expected the script of a scene test"):
-        open_build_directory(build, "Small", toolchain(), tmp_path / "no", reuse=False, on_progress=print)
+def test_a_script_is_refused_where_the_stack_has_no_scene_tests(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="expected a build directory, found a file"):
-        open_build_directory(
+        export_script_as_build(
             SCENE, None, toolchain(stack="pypto"), tmp_path / "no", reuse=False, on_progress=print
         )
 

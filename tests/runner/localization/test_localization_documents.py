@@ -54,6 +54,12 @@ OLD = {
 """What f499ad2 kept of a localization in a bisection's conclusion, and in report.json; it bears no version."""
 
 
+@pytest.mark.parametrize("believed", [True, False])
+def test_a_stall_is_a_finding_only_where_the_build_is_to_blame(*, believed: bool) -> None:
+    stall = {"believed": believed, "reason": "", "completed": 1, "total": 2, "tasks": ()}
+    assert Divergence.model_validate({"failing_build": "bad", "stall": stall}).has_findings == believed
+
+
 def test_a_document_without_a_version_still_loads() -> None:
     divergence = Divergence.model_validate(OLD)
     assert divergence.schema_version == 1

@@ -447,6 +447,10 @@ def test_nothing_behind_a_link_on_the_way_to_an_output_is_removed(
     if who == "a commit":
         assert {result.judgement for result in results} == {Judgement.SKIP}
         assert "expected a folder, found a link" in results[0].classification.evidence[0].text
+    if (who, kind) == ("a step", "outputs"):
+        (text,) = [each.text for each in results[0].classification.evidence if "step" in each.text]
+        assert text.startswith("step second did not run: ")
+        assert text.endswith("tool/o: expected a folder, found a link")
 
 
 def test_a_folder_deeper_than_python_calls_is_removed(small: SmallStack) -> None:
