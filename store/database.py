@@ -488,11 +488,24 @@ def migrate(connection: Connection) -> None:
 
 def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
-        version = read_schema_version(connection)
-        if version == schema_versions()[-1]:
+        version, newest = read_schema_version(connection), schema_versions()[-1]
+        if version == newest:
             return
         _refuse_newer_schema(engine.url, version)
-        migrate(connection)
+        if version is None and not _table_names(connection):
+            _create_tables(connection, newest)
+        else:
+            migrate(connection)
+
+
+def _create_tables(connection: Connection, version: str) -> None:
+    """Make the tables of a new store as all migrations together would. Alembic takes longer to import."""
+    Base.metadata.create_all(connection)
+    connection.exec_driver_sql(
+        f"CREATE TABLE {_VERSION_TABLE} (version_num VARCHAR(32) NOT NULL, "
+        f"CONSTRAINT {_VERSION_TABLE}_pkc PRIMARY KEY (version_num))"
+    )
+    connection.exec_driver_sql(f"INSERT INTO {_VERSION_TABLE} (version_num) VALUES ('{version}')")
 
 
 def _refuse_foreign(parsed: URL, file: Path) -> None:

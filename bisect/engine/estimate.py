@@ -1,21 +1,21 @@
 """What a bisection will still run, and for how long.
 
-`DryRun` continues a bisection on simulated results. `estimate_rest` counts its runs and builds, `next_build` takes from
-it what to build in advance, and `wait_limit` how long an end is run again. The estimate of a large range comes from the
-remaining entropy instead. All assume that no run is flaky. `describe_estimate` and its like say it in words.
+`estimate_rest` takes the runs and builds to come from the remaining entropy. `DryRun` continues a bisection on
+simulated results. `next_build` takes from it what to build in advance, and `wait_limit` how long an end is run again.
+All assume that no run is flaky. `describe_estimate` and its like say it in words.
 """
 
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
 
 from ...runner.errors import EndsError, UserError
 from ...store.vocabulary import BuildSource, Judgement, Phase, Seeks, Verdict, duration, percent, plural
-from ..history.questions import AskBlamedFile, AskRange
+from ..history.questions import AskRange
 from ..history.range import LoadedRange, Target
 from ..search.graph import Floats
 from ..search.halving import expected_steps
@@ -62,30 +62,20 @@ class DryRun:
 
     bisection: Bisection
     fails: Callable[[str], bool]
-    runs: Counter[Phase] = field(default_factory=Counter[Phase])
-    """The number of simulated runs of each phase."""
-    contents: set[str] = field(default_factory=set[str])
-    """The contents that were run."""
 
-    def run_to_culprit(self) -> bool:
-        """Continue until the culprit is confirmed. Return whether it was reached.
+    def run_to_culprit(self) -> None:
+        """Continue until the culprit is confirmed, or until git would have to be asked.
 
-        A dry run cannot ask git. So it stops where the search asks which file an error blames. Raises `UserError` where
-        the bisection would.
+        Raises `UserError` where the bisection would.
         """
         self._finish_running()
         for _ in range(_MAX_STEPS):
             self.bisection, needs = self.bisection.next(_SINGLE_WORKER)
-            if isinstance(needs, Conclusion):
-                return True
+            if isinstance(needs, Conclusion) or needs.load:
+                return
             if any(wanted.phase not in _PHASES_TO_CULPRIT for wanted in needs.start):
-                return True
-            if any(isinstance(question, AskBlamedFile) for question in needs.load):
-                return False
-            if needs.load:
-                return True  # all other questions are about a culprit, or about commits that were not read
+                return
             self._satisfy(needs)
-        return False
 
     def next_wanted_probe(self, context: Context) -> WantedProbe | None:
         """Return the first probe that the bisection wants once its running probes have ended.
@@ -115,8 +105,6 @@ class DryRun:
 
     def _finish(self, running: RunningProbe) -> None:
         content, phase = running.wanted.target.content, running.wanted.phase
-        self.runs[phase] += 1
-        self.contents.add(content)
         fails = self.fails(content)
         finished = FinishedProbe(
             number=running.number,
@@ -171,8 +159,8 @@ class Estimate:
         return self.ends + self.search + self.confirm
 
 
-_MAX_DRY_RUN_CANDIDATES, _MAX_DRY_RUN_WINDOWS = 1000, 100
-"""A range with more candidates, or with more undone changes, gets no dry run. Each step would look at all of them."""
+_DOUBT_AFTER_SEARCH = 1 / 8
+"""A search whose runs agree ends with about this doubt about the last suspect, whatever the length of its range."""
 
 
 def estimate_rest(bisection: Bisection, *, builds: bool = True) -> Estimate | None:
@@ -187,20 +175,13 @@ def estimate_rest(bisection: Bisection, *, builds: bool = True) -> Estimate | No
     posterior = search.posterior(bisection.known, _SINGLE_WORKER)
     if posterior.certain is None:
         return None
-    loaded = search.loaded
-    is_small = len(posterior.graph) + loaded.unread <= _MAX_DRY_RUN_CANDIDATES
-    is_small = is_small and len(loaded.windows) <= _MAX_DRY_RUN_WINDOWS
-    estimate = (
-        _estimate_by_dry_run(bisection, search)
-        if is_small
-        else _estimate_by_entropy(
-            bisection,
-            search,
-            suspects=loaded.count_candidates(posterior.certain.suspects),
-            likeliest=float(posterior.belief.commits.max()),
-        )
+    estimate = _estimate_by_entropy(
+        bisection,
+        search,
+        suspects=search.loaded.count_candidates(posterior.certain.suspects),
+        likeliest=float(posterior.belief.commits.max()),
     )
-    return estimate if builds or estimate is None else replace(estimate, builds=0)
+    return estimate if builds else replace(estimate, builds=0)
 
 
 def next_build(bisection: Bisection, context: Context) -> Target | None:
@@ -238,29 +219,17 @@ def initial_bisection(question: BisectionQuestion, loaded: LoadedRange) -> Bisec
     return bisection
 
 
-def _estimate_by_dry_run(bisection: Bisection, search: RangeSearch) -> Estimate | None:
-    dry_run = DryRun(bisection=bisection, fails=_middle_culprit_fails(bisection, search))
-    try:
-        if not dry_run.run_to_culprit():
-            return None
-    except UserError:
-        return None
-    builds = {*map(search.loaded.build_of, dry_run.contents)}
-    unbuilt = builds - available_builds(search.loaded, bisection.known.log)
-    return _make_estimate(bisection, search, dry_run.runs, builds=len(unbuilt))
-
-
 def _estimate_by_entropy(
     bisection: Bisection, search: RangeSearch, *, suspects: int, likeliest: float
 ) -> Estimate:
-    """Return an estimate without a dry run, whose time grows with the range.
+    """Return the estimate for a number of suspects, of which the likeliest has the probability `likeliest`.
 
-    The search halves the suspects. Each confirming run then halves the doubt about the likeliest of them, whose
-    probability is `likeliest`.
+    The search halves the suspects. Each confirming run then halves the doubt about the last of them. Builds are as
+    likely to be there already as those of all candidates.
     """
     known, loaded = bisection.known, search.loaded
     ends = {loaded.old_content, loaded.new_content} - {probe.content for probe in known.log.ended}
-    doubt = (1 - likeliest) / (1 - known.question.confidence)
+    doubt = min(1 - likeliest, _DOUBT_AFTER_SEARCH) / (1 - known.question.confidence)
     runs = Counter(
         {
             Phase.ENDPOINT: len(ends),
@@ -268,8 +237,9 @@ def _estimate_by_entropy(
             Phase.CONFIRM: math.ceil(math.log2(max(1.0, doubt))),
         }
     )
+    all_builds = loaded.unread + loaded.count_builds(without=())
     unbuilt = loaded.unread + loaded.count_builds(without=available_builds(loaded, known.log))
-    builds = min(unbuilt, runs[Phase.ENDPOINT] + runs[Phase.SEARCH])
+    builds = min(unbuilt, math.ceil((runs[Phase.ENDPOINT] + runs[Phase.SEARCH]) * unbuilt / all_builds))
     return _make_estimate(bisection, search, runs, builds=builds)
 
 

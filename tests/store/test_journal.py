@@ -8,7 +8,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import select
+from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store import migrations
@@ -19,7 +19,7 @@ from precision_bisect.store.bisections import (
     RangeCandidate,
     range_candidates,
 )
-from precision_bisect.store.database import open_store, read_schema_version, sqlite_url
+from precision_bisect.store.database import migrate, open_store, read_schema_version, sqlite_url
 from precision_bisect.store.durable_files import schema_versions
 from precision_bisect.store.tables import Base, CommitRow, ProbeRow
 from precision_bisect.store.vocabulary import (
@@ -280,9 +280,17 @@ def test_unfinished_ones_are_found_the_newest_first(
     assert BisectionJournal.find(sessions, "four") is None
 
 
-def test_the_migrations_make_the_schema(sessions: sessionmaker[Session]) -> None:
-    with sessions() as session:
-        assert compare_metadata(MigrationContext.configure(session.connection()), Base.metadata) == []
+def test_a_new_store_has_the_tables_that_the_migrations_make(
+    sessions: sessionmaker[Session], tmp_path: Path
+) -> None:
+    migrated = create_engine(f"sqlite:///{tmp_path / 'migrated'}")
+    with migrated.begin() as connection:
+        migrate(connection)
+    for made in (migrated.connect(), sessions().connection()):
+        with made as connection:
+            assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+            assert read_schema_version(connection) == schema_versions()[-1]
+    migrated.dispose()
 
 
 def test_the_names_of_the_migrations_tell_their_schemas(sessions: sessionmaker[Session]) -> None:
