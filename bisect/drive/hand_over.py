@@ -24,7 +24,6 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from ...runner.build_output.directory import BuildDirectory, compare_generated
 from ...runner.case.case import CaseName, FrozenGolden, RunOptions, load_frozen
 from ...runner.errors import UsageError, UserError
 from ...runner.git import GitRepository
@@ -400,6 +399,9 @@ class _Localizer:
 
 def _generated_sources_differ(pair: ComparedPair) -> bool:
     """Return whether the generated sources of both builds differ. Raises `BuildOutputError`."""
+    # The import is late because it is slow, and only a failure with two builds is handed over.
+    from ...runner.build_output.directory import BuildDirectory, compare_generated
+
     culprit, parent = BuildDirectory.open(pair.culprit.build), BuildDirectory.open(pair.parent.build)
     return not compare_generated(culprit, parent).is_empty
 

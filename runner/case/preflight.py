@@ -20,17 +20,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from ...store.durable_files import create_folder
-from ..build_output.directory import BuildDirectory, Direction, GoldenData
-from ..build_output.files import BuildOutputError
-from ..build_output.orchestration import Orchestration, TensorName
 from ..errors import UsageError, UserError
 from ..git import GitError, GitRepository
 from ..overlays import covered_files, read_effective_text
 from ..stack import CaseFlags, Stack, escape_braces
 from ..workspace.environment import describe_base
 from .case import CaseName
+
+# Late imports: these modules are slow to import, and only a case that is a build directory needs them.
+if TYPE_CHECKING:
+    from ..build_output.directory import BuildDirectory, Direction, GoldenData
+    from ..build_output.orchestration import Orchestration, TensorName
 
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 """A handler of one of these errors lets a file continue without a module."""
@@ -333,6 +336,8 @@ def write_specs(arguments: Sequence[EntryArgument], path: Path) -> None:
 
 
 def _entry_tensor(name: str, direction: Direction | None, data: GoldenData) -> EntryTensor:
+    from ..build_output.directory import Direction
+
     is_output = name in data.outputs.names if direction is None else direction is not Direction.IN
     has_input = name in data.inputs.names
     view = (data.inputs if has_input else data.outputs).tensor(name)
@@ -381,6 +386,9 @@ _RUN_FOLDERS = frozenset({"data", "dfx_outputs"})
 
 def check_runtime_dir(path: Path) -> Path:
     """Return the absolute path of a build directory. Raises `UsageError` where it is none."""
+    from ..build_output.directory import BuildDirectory
+    from ..build_output.files import BuildOutputError
+
     try:
         BuildDirectory.open(path).kernel_config()
     except (BuildOutputError, OSError) as error:
@@ -398,6 +406,9 @@ def bundled_data(path: Path) -> Path | None:
 
 def check_replayable(path: Path, data: Path) -> None:
     """Check that a build directory can be run on golden data without its script. Raises `UserError`."""
+    from ..build_output.directory import BuildDirectory, GoldenData
+    from ..build_output.files import BuildOutputError
+
     try:
         entry_arguments(BuildDirectory.open(path), GoldenData.open(data))
     except (BuildOutputError, OSError) as error:
@@ -412,6 +423,8 @@ def freeze_runtime_dir(source: Path, target: Path, *, replayed_on: Path | None) 
     Compiled files are left out: they would hide changes of the headers in the tested revision of the runtime.
     `replayed_on` is the golden data on which the build directory runs if it is itself the case, else None.
     """
+    from ..build_output.directory import BuildDirectory, GoldenData
+
     if not target.is_dir():
         with create_folder(target) as partial:
             shutil.copytree(source, partial, symlinks=True, ignore=_ignore_filter(source))
