@@ -503,6 +503,12 @@ def _range(rows: Rows, searched: SearchedRange, belief: RangeBelief | None, name
     made = searched.own_runs
     tested = [sha for sha in index_of if sha in searched.runs]
     likeliest = sorted(belief.commits, key=lambda each: -each[1])[:5] if belief else []
+
+    def subject_of(sha: str) -> str:
+        others = searched.size(sha) - 1
+        before = f", and {plural(others, 'commit')} before it that were not read" if others else ""
+        return (rows.subject(stage.repository, sha) or "") + before
+
     return RangeView(
         repository=stage.repository,
         old=stage.old,
@@ -511,7 +517,7 @@ def _range(rows: Rows, searched: SearchedRange, belief: RangeBelief | None, name
         candidates=searched.candidate_count,
         belief=belief,
         bars=bars(belief.commits) if belief else (),
-        likeliest=tuple((sha, rows.subject(stage.repository, sha), share) for sha, share in likeliest),
+        likeliest=tuple((sha, subject_of(sha), share) for sha, share in likeliest),
         tested=tuple(
             TestedCommit(
                 repository=stage.repository,

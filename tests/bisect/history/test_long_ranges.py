@@ -56,6 +56,8 @@ class Search:
     culprit: str | None
     ranges: list[AskRange]
     runs: int
+    read: int
+    """The number of commits whose changes were read for the answer."""
 
 
 def search(
@@ -78,11 +80,15 @@ def search(
         assert isinstance(target, Target)
         commits[target.content] = sha
     asked: list[AskRange] = []
+    read: list[int] = []
 
     def answer(question: HistoryQuestion) -> HistoryAnswer:
         if isinstance(question, AskRange):
             asked.append(question)
-            return loaded if whole else reads.answer(question)
+            part = loaded if whole else reads.answer(question)
+            assert isinstance(part, LoadedRange)
+            read.append(len(part.commits))
+            return part
         return reads.answer(question)
 
     machine = Machine(jobs=jobs)
@@ -95,7 +101,7 @@ def search(
     task = SimulatedTask(simulated=simulated)
     Loop(machine).run([task])
     assert task.error is None, task.error
-    return Search(task.culprit, asked, machine.runs)
+    return Search(task.culprit, asked, machine.runs, read[-1])
 
 
 def with_change(tool: TestRepository, culprit: str) -> Callable[[str], bool]:
@@ -130,6 +136,7 @@ def test_the_answer_and_the_runs_are_those_of_the_whole_range(
         parts = search(small, good, made[-1], always(fails), jobs=jobs)
         assert parts.culprit == culprit
         assert len(parts.ranges) > 2
+        assert parts.read <= AT_ONCE + len(parts.ranges)
         assert not any(each.whole for each in parts.ranges)
         whole = search(small, good, made[-1], always(fails), jobs=jobs, whole=True)
         assert parts.runs <= whole.runs + 2 + 2 * jobs
