@@ -632,11 +632,16 @@ def budget_conclusion(
     reached = np.cumsum(chances[order]) >= confidence
     credible = order[: int(np.argmax(reached)) + 1] if reached.any() else order
     suspects = tuple(named_commit(loaded, int(node), float(chances[node])) for node in credible)
-    certain = posterior.certain
-    left = len(suspects) if certain is None else int(certain.suspects.sum())
+    is_credible = np.zeros(len(chances), dtype=np.bool_)
+    is_credible[credible] = True
+    certain, held = posterior.certain, loaded.count_candidates(is_credible)
+    left = held if certain is None else loaded.count_candidates(certain.suspects)
     message = f"{plural(left, 'commit')} of {loaded.range.repository} {'is' if left == 1 else 'are'} left"
-    if left < len(suspects):
-        message += f" if no run was by chance, {len(suspects)} hold the change with {percent(confidence)}"
+    if left < held:
+        message += f" if no run was by chance, {held} hold the change with {percent(confidence)}"
+    for node in np.flatnonzero(is_credible & (loaded.unread_counts > 0)).tolist():
+        unread = plural(int(loaded.unread_counts[node]), "commit")
+        message += f"; {loaded.candidates[node][:_SHORT]} stands for itself and the {unread} before it"
     if (no_commit := _no_commit(posterior.belief, credible.tolist())) is not None:
         message += f"; {_no_commit_phrase(no_commit, loaded.range.repository)}"
     return Conclusion(

@@ -9,8 +9,11 @@ import pytest
 
 import precision_bisect.bisect.history.range as range_module
 from precision_bisect.bisect.drive.loop import Loop
+from precision_bisect.bisect.engine.answer import budget_conclusion
 from precision_bisect.bisect.history.questions import AskRange, AskTarget, HistoryAnswer, HistoryQuestion
 from precision_bisect.bisect.history.range import LoadedRange, Range, Target
+from precision_bisect.bisect.search.posterior import Posterior
+from precision_bisect.bisect.search.rates import Rates
 from precision_bisect.store.vocabulary import Judgement
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask
 from tests.bisect.history.test_repository_history import head, reader
@@ -210,3 +213,20 @@ def test_a_line_from_before_the_range_that_lacks_a_fix_is_left_out(small: SmallS
     fails = with_change(tool, after[9])
     found = search(small, good, after[-1], lambda sha: judged(sha in lacks or fails(sha)))
     assert found.culprit == after[9]
+
+
+def test_suspects_that_were_not_read_are_counted(small: SmallStack) -> None:
+    good = head(small.tool)
+    line = [small.tool.commit(f"change {place}", {f"file {place}": "1"}) for place in range(12)]
+    loaded = reader(small, good, line[-1]).answer(
+        AskRange(ordinal=1, range=Range(repository="tool", old=good, new=line[-1], held={}))
+    )
+    assert isinstance(loaded, LoadedRange)
+    assert (loaded.commit_count, loaded.candidate_count) == (12, 12)
+    posterior = Posterior.start(loaded.graph, Rates.unknown(), prior=loaded.prior)
+    found = budget_conclusion(loaded, posterior, confidence=0.99, why="time is up")
+    assert [each.commit for each in found.suspects] == [line[5], line[-1]]
+    assert found.message.startswith(
+        f"12 commits of tool are left; {line[5][:12]} stands for itself and the 5 commits before it; "
+        f"{line[-1][:12]} stands for itself and the 5 commits before it"
+    )
