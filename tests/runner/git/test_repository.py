@@ -50,6 +50,13 @@ def test_a_merge_is_read_against_its_first_parent(repository: TestRepository) ->
     assert list(found)[-1] == merge
 
 
+def test_subjects_come_in_the_order_asked(repository: TestRepository) -> None:
+    one, two = repository.commit("one: é", {"a": "1"}), repository.commit("two\nlines", {"a": "2"})
+    git = GitRepository(repository.path)
+    assert git.subjects([one, two, one]) == ["one: é", "two lines", "one: é"]
+    assert git.subjects([]) == []
+
+
 @pytest.mark.parametrize("suffix", ["", "~1", "^{commit}"])
 def test_a_name_of_a_branch_and_a_tag_at_different_commits_is_refused(
     repository: TestRepository, suffix: str
