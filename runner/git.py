@@ -519,14 +519,14 @@ class GitRepository:
             return [_parse_commit(record) for records in readers.map(self._log, chunks) for record in records]
 
     def subjects(self, shas: Sequence[str]) -> list[str]:
-        """Return the subjects of commits, in this order. Raises `GitError`."""
+        """Return the subjects of different commits, in this order. Raises `GitError`."""
         if not shas:
             return []  # Git would list the current branch.
         with _temporary_file(shas) as source:
             output = self._execute(
                 "log", "--stdin", "--no-walk=unsorted", "-z", "--encoding=UTF-8", "--format=%s", source=source
             )
-        return output.decode("utf-8", "surrogateescape").split("\0")
+        return output.decode("utf-8", "surrogateescape").removesuffix("\0").split("\0")
 
     def patches(self, commits: Sequence[str]) -> dict[str, str]:
         """Return the patch of each commit against its parent, by full commit id.

@@ -53,7 +53,8 @@ def test_a_merge_is_read_against_its_first_parent(repository: TestRepository) ->
 def test_subjects_come_in_the_order_asked(repository: TestRepository) -> None:
     one, two = repository.commit("one: é", {"a": "1"}), repository.commit("two\nlines", {"a": "2"})
     git = GitRepository(repository.path)
-    assert git.subjects([one, two, one]) == ["one: é", "two lines", "one: é"]
+    assert git.subjects([one, two]) == ["one: é", "two lines"]
+    assert git.subjects([two, one]) == ["two lines", "one: é"]
     assert git.subjects([]) == []
 
 
