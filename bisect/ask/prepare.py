@@ -291,18 +291,18 @@ def _pin_submodules(
     each submodule that cannot be searched. A stack with build steps lists its own pins.
     """
     stack, name = inputs.stack, inputs.repository
-    repository = workspace.repositories[name]
-    if stack.steps or not stack.repositories[name].submodules or repository.is_bare:
+    is_bare, clone = workspace.repositories[name].is_bare, workspace.clones[name]
+    if stack.steps or not stack.repositories[name].submodules or is_bare:
         return stack, []
     if history is None:
-        moved = pinned_submodules(repository, [ends.bad if question.seeks is Seeks.REGRESSION else ends.good])
+        moved = pinned_submodules(clone, [ends.bad if question.seeks is Seeks.REGRESSION else ends.good])
     elif history.commits is None:
-        moved = pinned_submodules(repository, [ends.good, ends.bad])
+        moved = pinned_submodules(clone, [ends.good, ends.bad])
     else:
         moved = moved_submodules(history.commits)
     listed = stack.submodule_paths(name)
     pinned = {path: commits for path, commits in moved.items() if path not in listed}
-    return add_submodule_pins(stack, name, pinned, workspace.clones[name])
+    return add_submodule_pins(stack, name, pinned, clone)
 
 
 def _make_request(

@@ -263,6 +263,8 @@ class CulpritSearch(RangeState):
         if (detour := self._detour(posterior, known, context)) is not None:
             return detour
         decision = self._decide(posterior, known, context)
+        if search.loaded.unread and not isinstance(decision, Round | FoundCulprit):
+            return read_on(search, self.enclosing, known)
         if isinstance(decision, OnlySkipped | Undecided):
             # As a last resort, run what other bisections could not build, and what the machine may have failed.
             posterior = search.posterior(known, context, last_resort=True)
@@ -284,7 +286,8 @@ class CulpritSearch(RangeState):
         """Return the step that reads more of a long range. Return None where what was read is enough.
 
         While the runs agree, the one stretch that is suspect is opened. Several workers need as many places to run, so
-        stretches are cut for them. Runs that contradict each other concern all commits.
+        stretches are cut for them. Runs that contradict each other concern all commits, and so does each answer that
+        is not one culprit.
         """
         search = self.range_search
         loaded, certain = search.loaded, posterior.certain
