@@ -279,7 +279,8 @@ def _read_history(question: Question, ends: Ends, workspace: Workspace, searched
         also_old=ends.also_old,
         first_parent=question.first_parent,
     )
-    return read_history(where, workspace.clones[searched], whole=bool(question.path or question.skip))
+    whole = bool(question.path or question.skip or question.cherry_picks)
+    return read_history(where, workspace.clones[searched], whole=whole)
 
 
 def _pin_submodules(

@@ -147,7 +147,9 @@ class HistoryReader:
         clone = self._clone(question.range.repository)
         if question.opened and known is not None and known.outline is not None:
             return RangeHistory(repository=clone, outline=known.outline)
-        return read_history(question.range, clone, whole=question.whole)
+        # A commit may bring in the change of a cherry-pick, too.
+        whole = question.whole or bool(self._request.cherry_picks)
+        return read_history(question.range, clone, whole=whole)
 
     def _about_commit(self, question: AskBlamedFile | AskUndone) -> BlamedFile | bool | None:
         loaded = self._loaded[question.ordinal]
