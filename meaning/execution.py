@@ -46,6 +46,7 @@ from .ir import (
     Variable,
     While,
     Yield,
+    calls,
     shorten_to_known,
 )
 from .operations import NO_EFFECT, Operation, find_operation
@@ -88,6 +89,9 @@ _SMALL_BYTES = 1 << 20
 
 _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
 """These attributes are not evaluated. They only order tasks, and may name variables that no statement defines."""
+
+_WAITING = PIPE_OPERATIONS | {"aic_gather"}
+"""These operations move tiles between cores, and may wait for another core."""
 
 _COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
 """Torch raises these errors if a hostile or wrong dump asks for something that it cannot compute."""
@@ -135,6 +139,8 @@ class Execution:
         self._dimensions: dict[str, Value] = {}
         self._results: dict[int, Result] = {}
         """The constant results, by the `id` of their type. The program's types live as long as this object."""
+        self._pauses: dict[int, bool] = {}
+        """Whether an expression may pause, by its `id`."""
 
     def run(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Numbers]:
         """Return the entry's tensors after the run, by the names of `inputs`. Raises a `MeaningError`."""
@@ -305,6 +311,9 @@ class Execution:
         for statement in statements:
             self._take_step(statement.place)
             try:
+                if isinstance(statement, (Assign, Evaluate)) and not self._may_pause(statement.value):
+                    self._compute_statement(statement, frame)
+                    continue
                 end = yield from self._statement(statement, frame)
             except OperationError as error:
                 contradicts = isinstance(error, WrongDumpError)
@@ -321,7 +330,9 @@ class Execution:
     def _statement(self, statement: Statement, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
         match statement:
             case Assign():
-                yield from self._assign(statement, frame)
+                target = _only_target(statement)
+                value = yield from self.value(statement.value, frame, target, statement.place)
+                self._bind_assigned(statement, value, frame)
             case Evaluate():
                 yield from self.value(statement.value, frame, place=statement.place)
             case Yield() | Return():
@@ -351,10 +362,16 @@ class Execution:
         end = yield from self._block(statements, frame)
         return None if end is not None and end.word == "yield" else end
 
-    def _assign(self, statement: Assign, frame: Frame) -> Generator[None, None, None]:
-        target = statement.targets[0] if len(statement.targets) == 1 else None
-        value = yield from self.value(statement.value, frame, target, statement.place)
-        if target is not None:
+    def _compute_statement(self, statement: Assign | Evaluate, frame: Frame) -> None:
+        """Run a statement that cannot pause."""
+        if isinstance(statement, Evaluate):
+            self.plain(statement.value, frame, place=statement.place)
+        else:
+            value = self.plain(statement.value, frame, _only_target(statement), statement.place)
+            self._bind_assigned(statement, value, frame)
+
+    def _bind_assigned(self, statement: Assign, value: Value, frame: Frame) -> None:
+        if len(statement.targets) == 1:
             self._bind(statement.targets, [value], frame)
             return
         value = _resolve_pending(value)
@@ -503,6 +520,15 @@ class Execution:
 
     # Expressions
 
+    def _may_pause(self, expression: Expression) -> bool:
+        """Return whether an expression may wait: it calls a function, or moves a tile between cores."""
+        known = self._pauses.get(id(expression))
+        if known is None:
+            known = self._pauses[id(expression)] = any(
+                call.is_function or call.name.rpartition(".")[2] in _WAITING for call in calls(expression)
+            )
+        return known
+
     def value(
         self,
         expression: Expression,
@@ -511,8 +537,8 @@ class Execution:
         place: DumpLine | None = None,
     ) -> Steps:
         """Return the value of an expression. Pauses if a kernel in it does."""
-        if not _has_call(expression):
-            return self.plain(expression, frame)
+        if not self._may_pause(expression):
+            return self.plain(expression, frame, target, place)
         match expression:
             case Call():
                 return (
@@ -548,18 +574,47 @@ class Execution:
         for name, attribute in expression.attributes.items():
             if name not in _UNREAD:
                 attributes[name] = yield from self.value(attribute, frame, place=place)
+        call = self._invocation(expression, operands, attributes, target, frame)
+        short = call.name.rpartition(".")[2]
+        if short == "aic_gather":
+            gathered = yield from self._gather_halves(call, frame, place)
+            return self.receive_tile(gathered, call, frame, target, place)
+        if short in PIPE_OPERATIONS:
+            return (yield from self._pipe(call, frame, target, place))
+        return self._operation(call, frame, target, place)
+
+    def _compute_call(
+        self, expression: Call, frame: Frame, target: Definition | None, place: DumpLine
+    ) -> Value:
+        """Return the result of a call that cannot pause."""
+        operands = tuple(self.plain(each, frame, place=place) for each in expression.operands)
+        attributes = {
+            name: self.plain(attribute, frame, place=place)
+            for name, attribute in expression.attributes.items()
+            if name not in _UNREAD
+        }
+        call = self._invocation(expression, operands, attributes, target, frame)
+        return self._operation(call, frame, target, place)
+
+    def _invocation(
+        self,
+        expression: Call,
+        operands: tuple[Value, ...],
+        attributes: Mapping[str, Value],
+        target: Definition | None,
+        frame: Frame,
+    ) -> Invocation:
         type_ = target.type if target is not None else None
-        result = self.resolve_result(type_, frame) if isinstance(type_, ArrayType) else None
-        call = Invocation(
+        return Invocation(
             name=expression.name,
             operands=operands,
             attributes=attributes,
-            result=result,
+            result=self.resolve_result(type_, frame) if isinstance(type_, ArrayType) else None,
             arithmetic=self.arithmetic,
         )
-        return (yield from self._operation(call, frame, target, place))
 
-    def _operation(self, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine) -> Steps:
+    def _operation(self, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine) -> Value:
+        """Return the result of an operation that cannot pause."""
         area, _, short = call.name.rpartition(".")
         match short:
             case "get_block_idx":
@@ -571,12 +626,6 @@ class Execution:
             case "aiv_shard":
                 tile = self.operand(call, 0, frame, place)
                 return self.receive_tile(half(tile, split_mode(call), frame.lane), call, frame, target, place)
-            case "aic_gather":
-                return self.receive_tile(
-                    (yield from self._gather_halves(call, frame, place)), call, frame, target, place
-                )
-            case _ if short in PIPE_OPERATIONS:
-                return (yield from self._pipe(call, frame, target, place))
             case _ if area == "system" or short in NO_EFFECT:
                 return self.no_effect(call, frame, target, place)
             case _ if area == "array":
@@ -630,8 +679,14 @@ class Execution:
             yield
         return self.receive_tile(tile, call, frame, target, place)
 
-    def plain(self, expression: Expression, frame: Frame) -> Value:
-        """Return the value of an expression without a call."""
+    def plain(
+        self,
+        expression: Expression,
+        frame: Frame,
+        target: Definition | None = None,
+        place: DumpLine | None = None,
+    ) -> Value:
+        """Return the value of an expression that cannot pause."""
         match expression:
             case Constant(value=value):
                 return value
@@ -640,15 +695,18 @@ class Execution:
             case NamedConstant():
                 return expression
             case ItemList(elements=elements):
-                return tuple(self.plain(each, frame) for each in elements)
+                return tuple([self.plain(each, frame, place=place) for each in elements])
             case Subscript(container=container, index=index):
-                return self._item(self.plain(container, frame), self.plain(index, frame))
+                whole = self.plain(container, frame, place=place)
+                return self._item(whole, self.plain(index, frame, place=place))
             case Cast(operand=operand, dtype=dtype):
-                return cast_scalar(self.plain(operand, frame), dtype)
+                return cast_scalar(self.plain(operand, frame, place=place), dtype)
             case Operator(symbol=symbol, operands=operands):
-                return apply_operator(symbol, tuple(self.plain(each, frame) for each in operands))
+                return apply_operator(symbol, [self.plain(each, frame, place=place) for each in operands])
             case Call():
-                raise OperationError(f"expected a value without a call, found {expression.name}")
+                if self._may_pause(expression):
+                    raise OperationError(f"expected a value without a wait, found {expression.name}")
+                return self._compute_call(expression, frame, target, place or frame.function.place)
 
     def _variable(self, name: str, frame: Frame) -> Value:
         if name in frame.variables:
@@ -725,16 +783,8 @@ def _resolve_pending(value: Value) -> Value:
     return value
 
 
-def _has_call(expression: Expression) -> bool:
-    match expression:
-        case Call():
-            return True
-        case ItemList(elements=parts) | Operator(operands=parts):
-            return any(_has_call(each) for each in parts)
-        case Subscript(container=part) | Cast(operand=part):
-            return _has_call(part)
-        case _:
-            return False
+def _only_target(statement: Assign) -> Definition | None:
+    return statement.targets[0] if len(statement.targets) == 1 else None
 
 
 def _last_yield(body: Sequence[Statement]) -> Yield | None:
