@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 
 from .arithmetic import ArithmeticMode, Numbers, exact_cast_limit, round_floats
-from .dump_reader import read_dump
+from .dump_reader import hash_text, read_dump, read_program, read_text
 from .execution import Execution, Frame
 from .intervention import PassChange, PassIntervention, State, first_changed_value, intervene
 from .ir import (
@@ -254,13 +254,14 @@ def run_dumps(folder: Path, case: PassCase) -> Ladder:
         began = time.perf_counter()
         stage = _find_memory_stage(dump, dumps)
         try:
-            program = read_dump(dump.path)
+            text = read_text(dump.path)
+            key = f"{hash_text(text)} {stage}"
+            if previous is not None and previous[0] == key:
+                rungs.append(replace(previous[1], dump=dump, same_as=previous[1].dump.pass_name, seconds=0.0))
+                continue
+            program = read_program(text, dump.path.name)
         except MeaningError as error:
             rungs.append(Rung(dump=dump, state=State.NOT_EXECUTED, problem=error))
-            continue
-        key = f"{program.content_hash} {stage}"
-        if previous is not None and previous[0] == key:
-            rungs.append(replace(previous[1], dump=dump, same_as=previous[1].dump.pass_name, seconds=0.0))
             continue
         rung = _run(dump, program, case, stage)
         rung = replace(rung, seconds=time.perf_counter() - began)
