@@ -127,6 +127,40 @@ class Frame:
     gathers: int = 0
 
 
+class CaseInputs:
+    """The tensors that programs run on. Each is converted once for all runs that leave it as it is."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self.tensors = tensors
+        self._converted: dict[tuple[str, ElementType, ArithmeticMode], tuple[Numbers, int]] = {}
+        """The numbers of each tensor. Torch counts the writes to a tensor, and this has the count from before."""
+
+    def numbers(self, name: str, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
+        """Return the numbers of a tensor, which no run has changed. A run may change them."""
+        key = name, dtype, arithmetic
+        known = self._converted.get(key)
+        if known is None or _count_writes(known[0]) != known[1]:
+            self._converted.pop(key, None)
+            numbers = _convert_input(self.tensors[name], dtype, arithmetic)
+            known = self._converted[key] = numbers, _count_writes(numbers)
+        return known[0]
+
+
+def _count_writes(numbers: Numbers) -> int:
+    """Return how often the elements were written to, also by way of a view of them."""
+    return numbers.centre._version  # pyright: ignore[reportPrivateUsage]
+
+
+def _convert_input(tensor: torch.Tensor, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
+    """Return a tensor's elements as their type holds them, in memory of their own."""
+    numbers = round_to(tensor_numbers(tensor.detach(), dtype, arithmetic), dtype, arithmetic)
+    if numbers.centre.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+        numbers = numbers.copy()
+    if numbers.radius is not None:
+        numbers.radius.zero_()
+    return numbers
+
+
 class Execution:
     """Runs one program. The subclass `MemoryExecution` keeps tiles in bytes."""
 
@@ -142,8 +176,13 @@ class Execution:
         self._pauses: dict[int, bool] = {}
         """Whether an expression may pause, by its `id`."""
 
-    def run(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Numbers]:
-        """Return the entry's tensors after the run, by the names of `inputs`. Raises a `MeaningError`."""
+    def run(self, inputs: Mapping[str, torch.Tensor] | CaseInputs) -> dict[str, Numbers]:
+        """Return the entry's tensors after the run, by the names of `inputs`. Raises a `MeaningError`.
+
+        The next run on the same `CaseInputs` may overwrite what this one returns.
+        """
+        shared = inputs if isinstance(inputs, CaseInputs) else CaseInputs(inputs)
+        inputs = shared.tensors
         entry = self.program.entry
         arguments: list[Value] = []
         tensors: dict[str, Array] = {}
@@ -158,12 +197,8 @@ class Execution:
                 )
             tensor = inputs[name]
             if isinstance(parameter.type, ArrayType):
-                dtype = parameter.type.dtype
-                numbers = tensor_numbers(tensor.detach().clone(), dtype, self.arithmetic)
-                numbers = round_to(numbers, dtype, self.arithmetic)
-                if numbers.radius is not None:
-                    numbers.radius.zero_()
-                tensors[name] = Array(numbers, dtype, tuple(tensor.shape))
+                numbers = shared.numbers(name, parameter.type.dtype, self.arithmetic)
+                tensors[name] = Array(numbers, parameter.type.dtype, tuple(tensor.shape))
                 arguments.append(tensors[name])
             elif tensor.numel() == 1:
                 arguments.append(tensor.item())

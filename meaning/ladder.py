@@ -29,7 +29,7 @@ import torch
 
 from .arithmetic import ArithmeticMode, Numbers, exact_cast_limit, round_floats
 from .dump_reader import hash_text, read_dump, read_program, read_text
-from .execution import Execution, Frame
+from .execution import CaseInputs, Execution, Frame
 from .intervention import PassChange, PassIntervention, State, first_changed_value, intervene
 from .ir import (
     CAPACITIES_950,
@@ -248,6 +248,7 @@ def run_dumps(folder: Path, case: PassCase) -> Ladder:
     dumps = list_dumps(folder)
     rungs: list[Rung] = []
     previous: tuple[str, Rung] | None = None
+    inputs = CaseInputs(case.inputs)
     for dump in dumps:
         if (missing := _missing_rung(folder, rungs, dump)) is not None:
             rungs.append(missing)
@@ -263,7 +264,7 @@ def run_dumps(folder: Path, case: PassCase) -> Ladder:
         except MeaningError as error:
             rungs.append(Rung(dump=dump, state=State.NOT_EXECUTED, problem=error))
             continue
-        rung = _run(dump, program, case, stage)
+        rung = _run(dump, program, case, stage, inputs)
         rung = replace(rung, seconds=time.perf_counter() - began)
         previous = key, rung
         rungs.append(rung)
@@ -284,20 +285,20 @@ def _missing_rung(folder: Path, rungs: Sequence[Rung], dump: DumpFile) -> Rung |
     return Rung(dump=missing, state=State.NOT_EXECUTED, problem=problem)
 
 
-def _run(dump: DumpFile, program: IrProgram, case: PassCase, stage: _MemoryStage) -> Rung:
+def _run(dump: DumpFile, program: IrProgram, case: PassCase, stage: _MemoryStage, inputs: CaseInputs) -> Rung:
     try:
         if not has_memory(program):
-            return _judge(dump, Execution(program).run(case.inputs), case)
+            return _judge(dump, Execution(program).run(inputs), case)
         execution = MemoryExecution(
             program,
             addresses_assigned=stage.has_addresses,
             is_planned=stage.is_planned,
             capacities=case.capacities,
         )
-        rung = _judge(dump, execution.run(case.inputs), case)
+        rung = _judge(dump, execution.run(inputs), case)
         rung = replace(rung, findings=tuple(execution.findings))
         if rung.state is State.WRONG:
-            without_memory = _judge(dump, Execution(program).run(case.inputs), case)
+            without_memory = _judge(dump, Execution(program).run(inputs), case)
             rung = replace(rung, is_wrong_in_bytes=without_memory.state is State.RIGHT)
         return rung
     except MeaningError as error:
@@ -543,9 +544,10 @@ def _intervene(
 ) -> PassIntervention:
     """Undo the changes between two rungs. The first suspects touch the statement or the tiles that are known wrong."""
     stage = _find_memory_stage(bad.dump, list_dumps(folder))
+    inputs = CaseInputs(case.inputs)
 
     def run(program: IrProgram) -> State:
-        rung = _run(bad.dump, program, case, stage)
+        rung = _run(bad.dump, program, case, stage, inputs)
         # The values may be right although a tile overwrote another one.
         return State.WRONG if rung.state is State.RIGHT and not rung.is_good else rung.state
 
