@@ -13,8 +13,9 @@ A dump does not bound its own run: steps, sizes and the depth of calls have limi
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Generator, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, cast
 
 import torch
 
@@ -37,6 +38,7 @@ from .ir import (
     ItemList,
     Jump,
     MeaningError,
+    MemoryReference,
     NamedConstant,
     Operator,
     Return,
@@ -816,6 +818,78 @@ def _resolve_pending(value: Value) -> Value:
     if isinstance(value, tuple) and any(isinstance(each, Pending) for each in value):
         return tuple(_resolve_pending(each) for each in value)
     return value
+
+
+# Programs that run alike
+
+_DEFINED_NAMES: Mapping[type, tuple[str, ...]] = {
+    Definition: ("name",),
+    For: ("variable", "carried"),
+    While: ("carried",),
+}
+_USED_NAMES: Mapping[type, str] = {Variable: "name", MemoryReference: "base"}
+"""The fields of a node that hold names of variables."""
+
+_SPECIAL_ROLES = ("Orchestration", "Inline", "Spmd", "AIC")
+"""The roles of functions that change how a program runs, apart from the number of lanes."""
+
+
+def execution_key(program: IrProgram, inputs: Container[str]) -> Hashable:
+    """Return what a run on inputs of these names depends on. Programs with equal keys compute the same.
+
+    The names of variables do not count, nor places in the dump, scopes that only order tasks, and attributes that are
+    not read.
+    """
+    entry = program.entry
+    return tuple(
+        (
+            name,
+            tuple(shorten_to_known(each.name, inputs) for each in entry.parameters if function is entry),
+            lane_count(function),
+            function.role if function.role in _SPECIAL_ROLES else "",
+            function.problem is None,
+            tuple(_flatten(function, {})),
+        )
+        for name, function in program.functions.items()
+    )
+
+
+def _flatten(node: Any, names: dict[str, Hashable]) -> Iterator[Hashable]:
+    """Yield the parts of a node. `names` numbers the variables that a function defines, and grows."""
+    if isinstance(node, Function):
+        parameters = tuple(Definition(each.name, each.type) for each in node.parameters)
+        yield from _flatten((parameters, node.attributes.get("core_num"), node.body), names)
+    elif isinstance(node, Scope) and node.kind != "spmd" and node.task is None:
+        for statement in node.body:
+            yield from _flatten(statement, names)
+    elif isinstance(node, tuple):
+        yield "("
+        for each in cast("tuple[Any, ...]", node):
+            yield from _flatten(each, names)
+        yield ")"
+    elif isinstance(node, Mapping):
+        for word, value in cast("Mapping[str, Any]", node).items():
+            if word not in _UNREAD:
+                yield word
+                yield from _flatten(value, names)
+    elif is_dataclass(node):
+        yield type(node).__name__
+        yield from _flatten_fields(node, names)
+    else:
+        yield repr(node)
+
+
+def _flatten_fields(node: Any, names: dict[str, Hashable]) -> Iterator[Hashable]:
+    for part in fields(node):
+        value = getattr(node, part.name)
+        if part.name in _DEFINED_NAMES.get(type(node), ()):
+            for name in value if isinstance(value, tuple) else (value,):
+                yield names.setdefault(name, len(names))
+        elif part.name == _USED_NAMES.get(type(node)) and value is not None:
+            # A variable of the caller keeps its name, and so does one that is used before it is defined.
+            yield names.setdefault(value, value)
+        elif part.name != "place":
+            yield from _flatten(value, names)
 
 
 def _only_target(statement: Assign) -> Definition | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -29,7 +29,7 @@ import torch
 
 from .arithmetic import ArithmeticMode, Numbers, exact_cast_limit, round_floats
 from .dump_reader import hash_text, read_dump, read_program, read_text
-from .execution import CaseInputs, Execution, Frame
+from .execution import CaseInputs, Execution, Frame, execution_key
 from .intervention import PassChange, PassIntervention, State, first_changed_value, intervene
 from .ir import (
     CAPACITIES_950,
@@ -244,10 +244,14 @@ def _find_memory_stage(dump: DumpFile, dumps: Sequence[DumpFile]) -> _MemoryStag
 
 
 def run_dumps(folder: Path, case: PassCase) -> Ladder:
-    """Run every dump of a folder."""
+    """Run every dump of a folder.
+
+    A dump that equals the one before it is not run. One that only names variables otherwise has the same result, but
+    findings would name other variables and lines, so then it is run.
+    """
     dumps = list_dumps(folder)
     rungs: list[Rung] = []
-    previous: tuple[str, Rung] | None = None
+    previous: tuple[str, Hashable, Rung] | None = None
     inputs = CaseInputs(case.inputs)
     for dump in dumps:
         if (missing := _missing_rung(folder, rungs, dump)) is not None:
@@ -258,17 +262,26 @@ def run_dumps(folder: Path, case: PassCase) -> Ladder:
             text = read_text(dump.path)
             key = f"{hash_text(text)} {stage}"
             if previous is not None and previous[0] == key:
-                rungs.append(replace(previous[1], dump=dump, same_as=previous[1].dump.pass_name, seconds=0.0))
+                same = previous[2]
+                rungs.append(replace(same, dump=dump, same_as=same.dump.pass_name, seconds=0.0))
                 continue
             program = read_program(text, dump.path.name)
+            execution = execution_key(program, case.inputs), stage
         except MeaningError as error:
             rungs.append(Rung(dump=dump, state=State.NOT_EXECUTED, problem=error))
             continue
-        rung = _run(dump, program, case, stage, inputs)
+        if previous is not None and previous[1] == execution and _says_nothing_of_names(previous[2]):
+            rung = replace(previous[2], dump=dump, same_as=None)
+        else:
+            rung = _run(dump, program, case, stage, inputs)
         rung = replace(rung, seconds=time.perf_counter() - began)
-        previous = key, rung
+        previous = key, execution, rung
         rungs.append(rung)
     return Ladder(rungs=tuple(rungs))
+
+
+def _says_nothing_of_names(rung: Rung) -> bool:
+    return rung.problem is None and not rung.findings
 
 
 def _missing_rung(folder: Path, rungs: Sequence[Rung], dump: DumpFile) -> Rung | None:
