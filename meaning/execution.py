@@ -13,7 +13,7 @@ A dump does not bound its own run: steps, sizes and the depth of calls have limi
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, cast
 
@@ -95,8 +95,18 @@ _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_m
 _WAITING = PIPE_OPERATIONS | {"aic_gather"}
 """These operations move tiles between cores, and may wait for another core."""
 
+_OWN_OPERATIONS = NO_EFFECT | {"get_block_idx", "get_block_num", "get_subblock_idx", "aiv_shard"}
+_OWN_AREAS = ("system", "array")
+"""An execution computes these operations itself. The others have a row in the table of operations."""
+
 _COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
 """Torch raises these errors if a hostile or wrong dump asks for something that it cannot compute."""
+
+
+def _is_unread(attribute: str) -> bool:
+    # The compiler's own marks begin with two underscores.
+    return attribute in _UNREAD or attribute.startswith("__")
+
 
 Steps = Generator[None, None, Value]
 """A part of a program that runs. It yields where it waits for another part, and returns its value."""
@@ -127,6 +137,20 @@ class Frame:
     block: int = 0
     blocks: int = 1
     gathers: int = 0
+
+
+_Evaluator = Callable[[Frame, DumpLine | None], Value]
+"""Returns the value of an expression in a frame. The line is that of its statement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CallParts:
+    """A call that was prepared. `constants` are the values of its attributes if none of them can change."""
+
+    operands: tuple[_Evaluator, ...]
+    attributes: Mapping[str, _Evaluator]
+    constants: Mapping[str, Value] | None
+    is_in_table: bool
 
 
 class CaseInputs:
@@ -177,6 +201,9 @@ class Execution:
         """The constant results, by the `id` of their type. The program's types live as long as this object."""
         self._pauses: dict[int, bool] = {}
         """Whether an expression may pause, by its `id`."""
+        self._evaluators: dict[int, _Evaluator] = {}
+        self._parts: dict[int, _CallParts] = {}
+        """Expressions and calls that were prepared, by their `id`."""
 
     def run(self, inputs: Mapping[str, torch.Tensor] | CaseInputs) -> dict[str, Numbers]:
         """Return the entry's tensors after the run, by the names of `inputs`. Raises a `MeaningError`.
@@ -453,7 +480,8 @@ class Execution:
                     f"expected {target.name} in the shape {list(stated.shape)}, found {list(numbers.shape)}"
                 )
             numbers = numbers.rearrange(lambda each: each.reshape(stated.shape))
-        if (numbers.shape, stated.dtype, stated.valid) == (value.shape, value.dtype, value.valid):
+        is_same_type = stated.dtype is value.dtype and stated.valid == value.valid
+        if numbers is value.numbers and is_same_type:
             return value
         return Array(numbers, stated.dtype, stated.valid)
 
@@ -609,7 +637,7 @@ class Execution:
         operands = yield from self._values(expression.operands, frame, place)
         attributes: dict[str, Value] = {}
         for name, attribute in expression.attributes.items():
-            if name not in _UNREAD:
+            if not _is_unread(name):
                 attributes[name] = yield from self.value(attribute, frame, place=place)
         call = self._invocation(expression, operands, attributes, target, frame)
         short = call.name.rpartition(".")[2]
@@ -624,14 +652,31 @@ class Execution:
         self, expression: Call, frame: Frame, target: Definition | None, place: DumpLine
     ) -> Value:
         """Return the result of a call that cannot pause."""
-        operands = tuple(self.plain(each, frame, place=place) for each in expression.operands)
-        attributes = {
-            name: self.plain(attribute, frame, place=place)
-            for name, attribute in expression.attributes.items()
-            if name not in _UNREAD
+        parts = self._parts.get(id(expression))
+        if parts is None:
+            parts = self._parts[id(expression)] = self._prepare_call(expression)
+        operands = tuple([evaluate(frame, place) for evaluate in parts.operands])
+        attributes = parts.constants or {
+            name: evaluate(frame, place) for name, evaluate in parts.attributes.items()
         }
         call = self._invocation(expression, operands, attributes, target, frame)
+        if parts.is_in_table:
+            return self.perform(find_operation(call.name, operands), call, frame, target, place)
         return self._operation(call, frame, target, place)
+
+    def _prepare_call(self, expression: Call) -> _CallParts:
+        if self._may_pause(expression):
+            raise OperationError(f"expected a value without a wait, found {expression.name}")
+        area, _, short = expression.name.rpartition(".")
+        read = {name: each for name, each in expression.attributes.items() if not _is_unread(name)}
+        constants = {name: each.value for name, each in read.items() if isinstance(each, Constant)}
+        constants |= {name: each for name, each in read.items() if isinstance(each, NamedConstant)}
+        return _CallParts(
+            operands=tuple(self._evaluator(each) for each in expression.operands),
+            attributes={name: self._evaluator(each) for name, each in read.items()},
+            constants=constants if len(constants) == len(read) else None,
+            is_in_table=short not in _OWN_OPERATIONS and area not in _OWN_AREAS,
+        )
 
     def _invocation(
         self,
@@ -724,30 +769,51 @@ class Execution:
         place: DumpLine | None = None,
     ) -> Value:
         """Return the value of an expression that cannot pause."""
+        if isinstance(expression, Call):
+            return self._compute_call(expression, frame, target, place or frame.function.place)
+        return self._evaluator(expression)(frame, place)
+
+    def _evaluator(self, expression: Expression) -> _Evaluator:
+        known = self._evaluators.get(id(expression))
+        if known is None:
+            known = self._evaluators[id(expression)] = self._prepare(expression)
+        return known
+
+    def _prepare(self, expression: Expression) -> _Evaluator:
+        """Return a function for the value of an expression that cannot pause."""
         match expression:
             case Constant(value=value):
-                return value
-            case Variable(name=name):
-                return self._variable(name, frame)
+                return lambda frame, place: value
             case NamedConstant():
-                return expression
+                return lambda frame, place: expression
+            case Variable(name=name):
+                return lambda frame, place: self._variable(name, frame)
             case ItemList(elements=elements):
-                return tuple([self.plain(each, frame, place=place) for each in elements])
+                constants = tuple(each.value for each in elements if isinstance(each, Constant))
+                if len(constants) == len(elements):
+                    return lambda frame, place: constants
+                parts = [self._evaluator(each) for each in elements]
+                return lambda frame, place: tuple([part(frame, place) for part in parts])
             case Subscript(container=container, index=index):
-                whole = self.plain(container, frame, place=place)
-                return self._item(whole, self.plain(index, frame, place=place))
+                whole, at = self._evaluator(container), self._evaluator(index)
+                return lambda frame, place: self._item(whole(frame, place), at(frame, place))
             case Cast(operand=operand, dtype=dtype):
-                return cast_scalar(self.plain(operand, frame, place=place), dtype)
+                inner = self._evaluator(operand)
+                return lambda frame, place: cast_scalar(inner(frame, place), dtype)
             case Operator(symbol=symbol, operands=operands):
-                return apply_operator(symbol, [self.plain(each, frame, place=place) for each in operands])
+                parts = [self._evaluator(each) for each in operands]
+                return lambda frame, place: apply_operator(symbol, [part(frame, place) for part in parts])
             case Call():
-                if self._may_pause(expression):
-                    raise OperationError(f"expected a value without a wait, found {expression.name}")
-                return self._compute_call(expression, frame, target, place or frame.function.place)
+                return lambda frame, place: self._compute_call(
+                    expression, frame, None, place or frame.function.place
+                )
 
     def _variable(self, name: str, frame: Frame) -> Value:
         if name in frame.variables:
-            value = _resolve_pending(frame.variables[name])
+            value = frame.variables[name]
+            if not isinstance(value, (Pending, tuple)):
+                return value
+            value = _resolve_pending(value)
             if isinstance(value, Pending):
                 raise OperationError(
                     f"expected the value of {name}, found its kernel waiting for a push of another"
@@ -782,8 +848,9 @@ class Execution:
 
     def resolve_result(self, type_: ArrayType, frame: Frame) -> Result | None:
         """Return the shape, type and valid shape that a type states. None if a length is not known yet."""
-        if id(type_) in self._results:
-            return self._results[id(type_)]
+        known = self._results.get(id(type_))
+        if known is not None:
+            return known
         lengths = (*type_.shape, *(type_.valid_shape or ()))
         try:
             shape = tuple(self._integer(each, frame) for each in type_.shape)
@@ -869,7 +936,7 @@ def _flatten(node: Any, names: dict[str, Hashable]) -> Iterator[Hashable]:
         yield ")"
     elif isinstance(node, Mapping):
         for word, value in cast("Mapping[str, Any]", node).items():
-            if word not in _UNREAD:
+            if not _is_unread(word):
                 yield word
                 yield from _flatten(value, names)
     elif is_dataclass(node):
@@ -880,16 +947,22 @@ def _flatten(node: Any, names: dict[str, Hashable]) -> Iterator[Hashable]:
 
 
 def _flatten_fields(node: Any, names: dict[str, Hashable]) -> Iterator[Hashable]:
+    kind: Any = node.__class__
     for part in fields(node):
-        value = getattr(node, part.name)
-        if part.name in _DEFINED_NAMES.get(type(node), ()):
-            for name in value if isinstance(value, tuple) else (value,):
+        value: Any = getattr(node, part.name)
+        if part.name in _DEFINED_NAMES.get(kind, ()):
+            for name in cast("tuple[str, ...]", value if isinstance(value, tuple) else (value,)):
                 yield names.setdefault(name, len(names))
-        elif part.name == _USED_NAMES.get(type(node)) and value is not None:
+        elif part.name == _USED_NAMES.get(kind) and value is not None:
             # A variable of the caller keeps its name, and so does one that is used before it is defined.
             yield names.setdefault(value, value)
-        elif part.name != "place":
+        elif part.name != "place" and not (part.name == "attributes" and _ignores_attributes(node)):
             yield from _flatten(value, names)
+
+
+def _ignores_attributes(node: Any) -> bool:
+    """Return whether the attributes of a call, loop or scope only concern the order of what runs on several cores."""
+    return not isinstance(node, Call) or node.name.rpartition(".")[2] in ("tfree_to_aic", "tfree_to_aiv")
 
 
 def _only_target(statement: Assign) -> Definition | None:

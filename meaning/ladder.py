@@ -271,7 +271,7 @@ def run_dumps(folder: Path, case: PassCase) -> Ladder:
             rungs.append(Rung(dump=dump, state=State.NOT_EXECUTED, problem=error))
             continue
         if previous is not None and previous[1] == execution and _says_nothing_of_names(previous[2]):
-            rung = replace(previous[2], dump=dump, same_as=None)
+            rung: Rung = replace(previous[2], dump=dump, same_as=None)
         else:
             rung = _run(dump, program, case, stage, inputs)
         rung = replace(rung, seconds=time.perf_counter() - began)

@@ -222,6 +222,8 @@ class MemoryExecution(Execution):
         self, operation: Operation, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
     ) -> Value:
         """Read the operands from their bytes, compute, and write the result to its bytes."""
+        if not self._placements and frame not in self._kernels:
+            return operation.compute(call)
         use = _Use(call.name, frame, place)
         operands, read = self._read_operands(operation, call, use)
         self._use_scratch(operation, call, read, use)
@@ -255,7 +257,7 @@ class MemoryExecution(Execution):
 
     def _placement(self, value: Value) -> _Placement | None:
         """Return the placement of a value. None if it is no tile, or has no bytes."""
-        return self._placements.get(value) if isinstance(value, Array) else None
+        return self._placements.get(value) if self._placements and isinstance(value, Array) else None
 
     def _new(self, value: Value, target: Definition, frame: Frame) -> Array:
         """Return a new tile with the value, which may be an operand, in the stated shape and type."""

@@ -245,7 +245,8 @@ def load(call: Invocation) -> Array:
     stated = call.operands[3] if len(call.operands) > 3 else call.attributes.get("valid_shapes")
     if isinstance(stated, tuple) and stated:
         valid = _clip_valid(stated, found)
-    numbers = numbers.rearrange(lambda each: each[tuple(slice(0, length) for length in valid)])
+    if valid != found:
+        numbers = numbers.rearrange(lambda each: each[tuple(slice(0, length) for length in valid)])
     numbers = pad_with_poison(numbers.copy(), shape, source.dtype, call.arithmetic)
     if call.flag("transpose"):
         numbers = numbers.rearrange(lambda each: each.mT)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 
@@ -357,8 +358,10 @@ def _multiply_matrices(
     inner = min(my_valid[-1], their_valid[-2])
     rows, columns = my_valid[-2], their_valid[-1]
     shape = (*broadcast(mine.shape[:-2], theirs.shape[:-2]), mine.shape[-2], theirs.shape[-1])
-    mine = mine.rearrange(lambda each: each[..., :rows, :inner])
-    theirs = theirs.rearrange(lambda each: each[..., :inner, :columns])
+    if mine.shape[-2:] != (rows, inner):
+        mine = mine.rearrange(lambda each: each[..., :rows, :inner])
+    if theirs.shape[-2:] != (inner, columns):
+        theirs = theirs.rearrange(lambda each: each[..., :inner, :columns])
     return mine.matmul(theirs), shape, (*shape[:-2], rows, columns)
 
 
@@ -381,8 +384,11 @@ def _matmul(call: Invocation) -> Array:
 def _matmul_accumulate(call: Invocation) -> Array:
     accumulator = call.array(0)
     numbers, shape, valid = _multiply_matrices(call, 1, 2)
-    window = tuple(slice(0, length) for length in numbers.shape)
-    total = accumulator.numbers.rearrange(lambda each: each[window]) + numbers
+    total = accumulator.numbers
+    if total.shape != numbers.shape:
+        window = tuple(slice(0, length) for length in numbers.shape)
+        total = total.rearrange(lambda each: each[window])
+    total += numbers
     dtype = call.result_dtype(accumulator.dtype)
     total = round_to(total, dtype, call.arithmetic)
     return Array(pad_with_poison(total, shape, dtype, call.arithmetic), dtype, valid)
@@ -553,12 +559,13 @@ NO_EFFECT = frozenset(
 
 def find_operation(name: str, operands: Sequence[Value]) -> Operation:
     """Return the row of an operation by its full name."""
+    return _find_row(name, len(operands) > 1 and isinstance(operands[1], Array))
+
+
+@cache
+def _find_row(name: str, has_two_arrays: bool) -> Operation:
     area, _, short = name.rpartition(".")
-    if (
-        area == "tile"
-        and short in ("max", "min", "sum")
-        and not (len(operands) > 1 and isinstance(operands[1], Array))
-    ):
+    if area == "tile" and short in ("max", "min", "sum") and not has_two_arrays:
         short = f"reduce_{short}"
     row = OPERATIONS.get(short) if area in ("tile", "tensor", "") else None
     if row is None:
