@@ -228,6 +228,8 @@ class Execution:
             if isinstance(parameter.type, ArrayType):
                 numbers = shared.numbers(name, parameter.type.dtype, self.arithmetic)
                 tensors[name] = Array(numbers, parameter.type.dtype, tuple(tensor.shape))
+                # A dump cannot make the case's own tensors larger, so they do not count.
+                self._live_bytes[numbers.centre.untyped_storage().data_ptr()] = 0
                 arguments.append(tensors[name])
             elif tensor.numel() == 1:
                 arguments.append(tensor.item())

@@ -256,6 +256,13 @@ def test_values_that_double_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None
         Execution(program(text)).run({"a": torch.ones(16, 16)})
 
 
+def test_the_tensors_of_the_case_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precision_bisect.meaning.execution.MAX_BYTES", 1 << 22)
+    part = f"b: {tensor(16, 512)} = pl.tensor.slice(a, [16, 512], [0, 0])"
+    text = kernel(f"a: {tensor(2048, 512)}", part, "return b", role="Opaque")
+    Execution(program(text)).run({"a": torch.ones(2048, 512)})
+
+
 def test_values_of_a_loop_are_not_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("precision_bisect.meaning.execution.MAX_BYTES", 1 << 24)
     body = "for i in pl.range(0, 50, 1):\n    b = pl.tensor.add(a, a)\n    c = pl.tensor.add(b, a)"
