@@ -728,9 +728,16 @@ class Execution:
     def perform(
         self, operation: Operation, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
     ) -> Value:
-        """Compute one operation of the table."""
-        del frame, target, place
-        return operation.compute(call)
+        """Compute one operation of the table.
+
+        A statement without a target, such as `tile.write(t, [0, i], x)`, changes the tile itself.
+        """
+        del frame, place
+        result = operation.compute(call)
+        updated = updated_tile(operation, call, result) if target is None else None
+        if updated is not None and isinstance(result, Array):
+            updated.numbers = result.numbers
+        return result
 
     def operand(self, call: Invocation, index: int, frame: Frame, place: DumpLine) -> Array:
         """Return a tile that is about to be read."""
@@ -965,6 +972,14 @@ def _flatten_fields(node: Any, names: dict[str, Hashable]) -> Iterator[Hashable]
 def _ignores_attributes(node: Any) -> bool:
     """Return whether the attributes of a call, loop or scope only concern the order of what runs on several cores."""
     return not isinstance(node, Call) or node.name.rpartition(".")[2] in ("tfree_to_aic", "tfree_to_aiv")
+
+
+def updated_tile(operation: Operation, call: Invocation, result: Value) -> Array | None:
+    """Return the operand that a call updates, unless it did so already."""
+    if operation.updates is None or operation.updates >= len(call.operands):
+        return None
+    operand = call.operands[operation.updates]
+    return operand if isinstance(operand, Array) and operand is not result else None
 
 
 def _only_target(statement: Assign) -> Definition | None:

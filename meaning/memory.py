@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from .arithmetic import ArithmeticMode, decode_bytes, encode_bytes, poison
-from .execution import Execution, Frame
+from .execution import Execution, Frame, updated_tile
 from .ir import (
     CAPACITIES_950,
     Constant,
@@ -223,12 +223,15 @@ class MemoryExecution(Execution):
     ) -> Value:
         """Read the operands from their bytes, compute, and write the result to its bytes."""
         if not self._placements and frame not in self._kernels:
-            return operation.compute(call)
+            return super().perform(operation, call, frame, target, place)
         use = _Use(call.name, frame, place)
         operands, read = self._read_operands(operation, call, use)
         self._use_scratch(operation, call, read, use)
         layout = None if target is None else self._layout(target, frame, place, is_view=operation.is_view)
-        if target is None or layout is None:
+        if target is None:
+            result = operation.compute(replace(call, operands=tuple(operands)))
+            return self._update_in_place(operation, call, result, use)
+        if layout is None:
             return operation.compute(replace(call, operands=tuple(operands)))
         if operation.is_view:
             source = self._placement(call.operands[0])
@@ -254,6 +257,19 @@ class MemoryExecution(Execution):
             part = operation.written_part(call, result.shape)
         self._write(result, layout, target.name, use, updated, part)
         return result
+
+    def _update_in_place(self, operation: Operation, call: Invocation, result: Value, use: _Use) -> Value:
+        """Give the tile that a statement without a target changes its new elements, and write them to its bytes."""
+        tile = updated_tile(operation, call, result)
+        if tile is None or not isinstance(result, Array):
+            return result
+        tile.numbers = result.numbers
+        placement = self._placement(tile)
+        if placement is not None:
+            part = operation.written_part(call, tile.shape) if operation.writes_part else None
+            name = placement.variable or placement.name
+            self._write(tile, placement.layout, name, use, placement, part)
+        return tile
 
     def _placement(self, value: Value) -> _Placement | None:
         """Return the placement of a value. None if it is no tile, or has no bytes."""

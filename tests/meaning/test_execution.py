@@ -39,6 +39,14 @@ def test_a_loop_carries_values() -> None:
     assert torch.equal(result(LOADED, loop, *STORE), X + 6)
 
 
+def test_a_write_without_a_target_changes_the_tile() -> None:
+    loop = block("for i in pl.range(0, 8, 1):", "    pl.tile.write(t, [1, i], 7.0)")
+    wanted = X.clone()
+    wanted[1] = 7
+    stored = (f"r: {tensor(4, 8)} = pl.tile.store(t, [0, 0], y)", "return r")
+    assert torch.equal(result(LOADED, loop, *stored), wanted)
+
+
 def test_a_loop_that_does_not_run_results_in_its_initial_values() -> None:
     loop = block(
         "for i, (s,) in pl.range(4, 4, init_values=(t,)):",
