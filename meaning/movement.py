@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -135,6 +136,20 @@ def swap_layout(call: Invocation) -> Array:
         )
     valid = (*source.valid[:-2], *reversed(source.valid[-2:]))
     return Array(source.numbers.rearrange(lambda each: each.mT), source.dtype, valid)
+
+
+def view(call: Invocation) -> Array:
+    """`view`: the same bytes in another shape or in another layout. Operands: source, shape, valid shape."""
+    if len(call.operands) == 1:
+        return swap_layout(call)
+    if "layout" in call.attributes:
+        raise OperationError(f"expected a shape or a layout for {call.name}, found both")
+    shaped = reshape(call)
+    return (
+        replace(shaped, valid=_clip_valid(call.operands[2], shaped.shape))
+        if len(call.operands) > 2
+        else shaped
+    )
 
 
 def slice_part(call: Invocation) -> Array:

@@ -477,6 +477,7 @@ _MOVEMENT: Mapping[str, Operation] = {
     "reshape": Operation(compute=movement.reshape, is_view=True),
     "transpose_view": Operation(compute=movement.transpose, is_view=True),
     "as_layout": Operation(compute=movement.swap_layout, is_view=True),
+    "view": Operation(compute=movement.view, is_view=True),
     "set_validshape": Operation(compute=movement.set_valid_shape, is_view=True),
     "slice": Operation(compute=movement.slice_part, is_view=True),
     "transpose": Operation(compute=movement.transpose, reads=_FIRST, scratch=frozenset({3})),

@@ -29,6 +29,8 @@ COMPILE_SECONDS, CLIMB_SECONDS = 240, 300
 """A script and a climb may take so much of a core."""
 MAX_SECONDS = 1200
 """They may take so long, whatever else the machine does."""
+MAX_BYTES = 14 << 30
+"""The addresses that they may use: a larger model would take the memory of all others on the machine."""
 MODELS = 60
 SEVERAL_CHIPS = ("distributed", "allreduce.py", "explicit_dispatch.py")
 """Examples whose path holds one of these run on several chips."""
@@ -60,8 +62,9 @@ def scripts(source: Path, library: Path) -> list[Path]:
 
 
 def limit_core(seconds: int) -> None:
-    """Let this process have so much of a core; it is killed then."""
+    """Let this process have so much of a core, and be killed then; it gets no memory beyond `MAX_BYTES`."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
 
 
 def compile_script(
