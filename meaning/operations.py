@@ -23,7 +23,7 @@ matrices leave out the elements outside of a tile's valid shape.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -63,6 +63,19 @@ class Operation:
 
         The part does not depend on any element, so the sources need no indices.
         """
+        scalars = tuple(
+            1 if isinstance(each, float) else each for each in call.operands if not isinstance(each, Array)
+        )
+        arrays = tuple((each.shape, each.valid) for each in call.operands if isinstance(each, Array))
+        key = call.name, scalars, arrays, call.attributes.get("transpose"), shape
+        known = _WRITTEN_PARTS.get(key)
+        if known is None:
+            if len(_WRITTEN_PARTS) >= _MAX_WRITTEN_PARTS:
+                _WRITTEN_PARTS.clear()
+            known = _WRITTEN_PARTS[key] = self._mark_written_part(call, shape)
+        return known
+
+    def _mark_written_part(self, call: Invocation, shape: tuple[int, ...]) -> torch.Tensor:
         marks: list[Value] = []
         for index, operand in enumerate(call.operands):
             if isinstance(operand, Array):
@@ -81,6 +94,11 @@ class Operation:
         )
         assert isinstance(marked, Array)
         return (marked.numbers.centre != 0).reshape(shape)
+
+
+_MAX_WRITTEN_PARTS = 1000
+_WRITTEN_PARTS: dict[Hashable, torch.Tensor] = {}
+"""The parts that updates wrote lately. Most updates stand in loops, and many dumps have the same ones."""
 
 
 # Elementwise
