@@ -240,7 +240,8 @@ def _write(
     """Write the valid part of `source` at `offsets`, cut where the target ends."""
     part = valid_part(source)
     if lengths is None:
-        lengths = (*[1] * (len(offsets) - len(part.shape)), *part.shape)
+        # A part may have more axes of length 1 than its target, or fewer.
+        lengths = (*[1] * (len(offsets) - len(part.shape)), *part.shape)[-len(offsets) :]
     if len(lengths) != len(into.shape) or math.prod(lengths) != math.prod(part.shape):
         raise WrongDumpError(
             f"expected a part of {list(into.shape)}, found {list(part.shape)} at {list(offsets)}"

@@ -30,7 +30,7 @@ from functools import cache
 import torch
 
 from . import movement
-from .arithmetic import ArithmeticMode, Numbers, broadcast, round_to, round_to_integers
+from .arithmetic import ArithmeticMode, Numbers, broadcast, poison, round_to, round_to_integers
 from .ir import ElementType
 from .values import Array, Invocation, OperationError, Value, pad_with_poison, valid_mask, valid_part
 
@@ -332,13 +332,15 @@ def _reduction(function: Callable[[Numbers, int], Numbers], axis: int | None) ->
                 along = call.integer(1)
         along %= len(source.shape)
         part = valid_part(source)
-        if part.shape[along] == 0:
+        shape = [1 if each == along else length for each, length in enumerate(source.shape)]
+        valid = [1 if each == along else length for each, length in enumerate(source.valid)]
+        if part.shape[along] == 0 and 0 not in valid:
             raise OperationError(
                 f"expected elements to reduce in {call.name}, found a valid shape {list(source.valid)}"
             )
-        numbers = function(part, along)
-        shape = [1 if each == along else length for each, length in enumerate(source.shape)]
-        valid = [1 if each == along else length for each, length in enumerate(source.valid)]
+        # A lane without work reduces a tile of which nothing is valid.
+        is_empty = part.shape[along] == 0
+        numbers = poison(valid, source.dtype, call.arithmetic) if is_empty else function(part, along)
         numbers = pad_with_poison(numbers, shape, source.dtype, call.arithmetic)
         if not keep and len(shape) > 1:
             numbers = numbers.rearrange(lambda each: each.squeeze(along))
