@@ -77,7 +77,7 @@ class Numbers:
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the length of each axis."""
-        return tuple(self.centre.shape)
+        return self.centre.shape
 
     @property
     def is_float(self) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from .ir import (
@@ -65,6 +66,8 @@ MAX_DEPTH = 60
 _FUNCTION = re.compile(r"^[ \t]*@\w+\.function\b", re.MULTILINE)
 _CLASS = re.compile(r"^class (\w+):", re.MULTILINE)
 _DIMENSION = re.compile(r"^(\w+) = \w+\.dynamic\(", re.MULTILINE)
+_SILENT_LINES = re.compile(r"^[ \t]*(#.*)?\n", re.MULTILINE)
+"""Lines that say nothing: comments and empty ones."""
 _KEYWORD_OPERATION = re.compile(r"\.(and|or|not)\(")
 """The names of these operations are keywords. Python cannot parse them, so the reader adds an underscore."""
 
@@ -113,6 +116,11 @@ class _NotUnderstoodError(Exception):
 
 def read_dump(path: Path) -> IrProgram:
     """Read the dump in a file. Raises `MeaningError` if the file is no dump at all."""
+    return read_program(read_text(path), path.name)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a dump. Raises `MeaningError` if the file is too large, or is no text."""
     place = DumpLine(path.name, 1)
     try:
         with path.open("rb") as stream:
@@ -122,10 +130,14 @@ def read_dump(path: Path) -> IrProgram:
     if len(content) > MAX_BYTES:
         raise MeaningError(place, f"expected a dump of at most {MAX_BYTES} bytes, found a larger file")
     try:
-        text = content.decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         raise MeaningError(place, f"expected UTF-8, found byte {content[error.start]:#x}") from None
-    return read_program(text, path.name)
+
+
+def hash_text(text: str) -> str:
+    """Return a hash of a dump's text without its comments and empty lines. Equal programs have equal hashes."""
+    return sha256(_SILENT_LINES.sub("", text).encode()).hexdigest()
 
 
 def read_program(text: str, file: str) -> IrProgram:
@@ -170,9 +182,7 @@ def _read_function(text: str, file: str, first_line: int) -> Function:
         problem = MeaningError(line, f"expected Python, found {error.msg}")
     except (ValueError, RecursionError, MemoryError) as error:
         problem = MeaningError(place, f"expected Python, found {str(error) or 'too much nesting'}")
-    return Function(
-        name=name, role="", parameters=(), body=(), attributes={}, text=text, place=place, problem=problem
-    )
+    return Function(name=name, role="", parameters=(), body=(), attributes={}, place=place, problem=problem)
 
 
 def _dump_line(file: str, first_line: int, parsed_line: int) -> DumpLine:
@@ -212,7 +222,6 @@ class _FunctionReader:
             parameters=tuple(self._parameter(each) for each in args.args if each.arg != "self"),
             body=self._block(body),
             attributes=attributes,
-            text=ast.unparse(node),
             place=place,
         )
 

@@ -13,8 +13,9 @@ A dump does not bound its own run: steps, sizes and the depth of calls have limi
 from __future__ import annotations
 
 import weakref
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Generator, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, cast
 
 import torch
 
@@ -37,6 +38,7 @@ from .ir import (
     ItemList,
     Jump,
     MeaningError,
+    MemoryReference,
     NamedConstant,
     Operator,
     Return,
@@ -46,6 +48,7 @@ from .ir import (
     Variable,
     While,
     Yield,
+    calls,
     shorten_to_known,
 )
 from .operations import NO_EFFECT, Operation, find_operation
@@ -89,8 +92,21 @@ _SMALL_BYTES = 1 << 20
 _UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
 """These attributes are not evaluated. They only order tasks, and may name variables that no statement defines."""
 
+_WAITING = PIPE_OPERATIONS | {"aic_gather"}
+"""These operations move tiles between cores, and may wait for another core."""
+
+_OWN_OPERATIONS = NO_EFFECT | {"get_block_idx", "get_block_num", "get_subblock_idx", "aiv_shard"}
+_OWN_AREAS = ("system", "array")
+"""An execution computes these operations itself. The others have a row in the table of operations."""
+
 _COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
 """Torch raises these errors if a hostile or wrong dump asks for something that it cannot compute."""
+
+
+def _is_unread(attribute: str) -> bool:
+    # The compiler's own marks begin with two underscores.
+    return attribute in _UNREAD or attribute.startswith("__")
+
 
 Steps = Generator[None, None, Value]
 """A part of a program that runs. It yields where it waits for another part, and returns its value."""
@@ -123,6 +139,54 @@ class Frame:
     gathers: int = 0
 
 
+_Evaluator = Callable[[Frame, DumpLine | None], Value]
+"""Returns the value of an expression in a frame. The line is that of its statement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CallParts:
+    """A call that was prepared. `constants` are the values of its attributes if none of them can change."""
+
+    operands: tuple[_Evaluator, ...]
+    attributes: Mapping[str, _Evaluator]
+    constants: Mapping[str, Value] | None
+    is_in_table: bool
+
+
+class CaseInputs:
+    """The tensors that programs run on. Each is converted once for all runs that leave it as it is."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self.tensors = tensors
+        self._converted: dict[tuple[str, ElementType, ArithmeticMode], tuple[Numbers, int]] = {}
+        """The numbers of each tensor. Torch counts the writes to a tensor, and this has the count from before."""
+
+    def numbers(self, name: str, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
+        """Return the numbers of a tensor, which no run has changed. A run may change them."""
+        key = name, dtype, arithmetic
+        known = self._converted.get(key)
+        if known is None or _count_writes(known[0]) != known[1]:
+            self._converted.pop(key, None)
+            numbers = _convert_input(self.tensors[name], dtype, arithmetic)
+            known = self._converted[key] = numbers, _count_writes(numbers)
+        return known[0]
+
+
+def _count_writes(numbers: Numbers) -> int:
+    """Return how often the elements were written to, also by way of a view of them."""
+    return numbers.centre._version  # pyright: ignore[reportPrivateUsage]
+
+
+def _convert_input(tensor: torch.Tensor, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
+    """Return a tensor's elements as their type holds them, in memory of their own."""
+    numbers = round_to(tensor_numbers(tensor.detach(), dtype, arithmetic), dtype, arithmetic)
+    if numbers.centre.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+        numbers = numbers.copy()
+    if numbers.radius is not None:
+        numbers.radius.zero_()
+    return numbers
+
+
 class Execution:
     """Runs one program. The subclass `MemoryExecution` keeps tiles in bytes."""
 
@@ -135,9 +199,19 @@ class Execution:
         self._dimensions: dict[str, Value] = {}
         self._results: dict[int, Result] = {}
         """The constant results, by the `id` of their type. The program's types live as long as this object."""
+        self._pauses: dict[int, bool] = {}
+        """Whether an expression may pause, by its `id`."""
+        self._evaluators: dict[int, _Evaluator] = {}
+        self._parts: dict[int, _CallParts] = {}
+        """Expressions and calls that were prepared, by their `id`."""
 
-    def run(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Numbers]:
-        """Return the entry's tensors after the run, by the names of `inputs`. Raises a `MeaningError`."""
+    def run(self, inputs: Mapping[str, torch.Tensor] | CaseInputs) -> dict[str, Numbers]:
+        """Return the entry's tensors after the run, by the names of `inputs`. Raises a `MeaningError`.
+
+        The next run on the same `CaseInputs` may overwrite what this one returns.
+        """
+        shared = inputs if isinstance(inputs, CaseInputs) else CaseInputs(inputs)
+        inputs = shared.tensors
         entry = self.program.entry
         arguments: list[Value] = []
         tensors: dict[str, Array] = {}
@@ -152,12 +226,10 @@ class Execution:
                 )
             tensor = inputs[name]
             if isinstance(parameter.type, ArrayType):
-                dtype = parameter.type.dtype
-                numbers = tensor_numbers(tensor.detach().clone(), dtype, self.arithmetic)
-                numbers = round_to(numbers, dtype, self.arithmetic)
-                if numbers.radius is not None:
-                    numbers.radius.zero_()
-                tensors[name] = Array(numbers, dtype, tuple(tensor.shape))
+                numbers = shared.numbers(name, parameter.type.dtype, self.arithmetic)
+                tensors[name] = Array(numbers, parameter.type.dtype, tuple(tensor.shape))
+                # A dump cannot make the case's own tensors larger, so they do not count.
+                self._live_bytes[numbers.centre.untyped_storage().data_ptr()] = 0
                 arguments.append(tensors[name])
             elif tensor.numel() == 1:
                 arguments.append(tensor.item())
@@ -305,6 +377,9 @@ class Execution:
         for statement in statements:
             self._take_step(statement.place)
             try:
+                if isinstance(statement, (Assign, Evaluate)) and not self._may_pause(statement.value):
+                    self._compute_statement(statement, frame)
+                    continue
                 end = yield from self._statement(statement, frame)
             except OperationError as error:
                 contradicts = isinstance(error, WrongDumpError)
@@ -321,7 +396,9 @@ class Execution:
     def _statement(self, statement: Statement, frame: Frame) -> Generator[None, None, _BlockEnd | None]:
         match statement:
             case Assign():
-                yield from self._assign(statement, frame)
+                target = _only_target(statement)
+                value = yield from self.value(statement.value, frame, target, statement.place)
+                self._bind_assigned(statement, value, frame)
             case Evaluate():
                 yield from self.value(statement.value, frame, place=statement.place)
             case Yield() | Return():
@@ -351,10 +428,16 @@ class Execution:
         end = yield from self._block(statements, frame)
         return None if end is not None and end.word == "yield" else end
 
-    def _assign(self, statement: Assign, frame: Frame) -> Generator[None, None, None]:
-        target = statement.targets[0] if len(statement.targets) == 1 else None
-        value = yield from self.value(statement.value, frame, target, statement.place)
-        if target is not None:
+    def _compute_statement(self, statement: Assign | Evaluate, frame: Frame) -> None:
+        """Run a statement that cannot pause."""
+        if isinstance(statement, Evaluate):
+            self.plain(statement.value, frame, place=statement.place)
+        else:
+            value = self.plain(statement.value, frame, _only_target(statement), statement.place)
+            self._bind_assigned(statement, value, frame)
+
+    def _bind_assigned(self, statement: Assign, value: Value, frame: Frame) -> None:
+        if len(statement.targets) == 1:
             self._bind(statement.targets, [value], frame)
             return
         value = _resolve_pending(value)
@@ -399,7 +482,8 @@ class Execution:
                     f"expected {target.name} in the shape {list(stated.shape)}, found {list(numbers.shape)}"
                 )
             numbers = numbers.rearrange(lambda each: each.reshape(stated.shape))
-        if (numbers.shape, stated.dtype, stated.valid) == (value.shape, value.dtype, value.valid):
+        is_same_type = stated.dtype is value.dtype and stated.valid == value.valid
+        if numbers is value.numbers and is_same_type:
             return value
         return Array(numbers, stated.dtype, stated.valid)
 
@@ -503,6 +587,15 @@ class Execution:
 
     # Expressions
 
+    def _may_pause(self, expression: Expression) -> bool:
+        """Return whether an expression may wait: it calls a function, or moves a tile between cores."""
+        known = self._pauses.get(id(expression))
+        if known is None:
+            known = self._pauses[id(expression)] = any(
+                call.is_function or call.name.rpartition(".")[2] in _WAITING for call in calls(expression)
+            )
+        return known
+
     def value(
         self,
         expression: Expression,
@@ -511,8 +604,8 @@ class Execution:
         place: DumpLine | None = None,
     ) -> Steps:
         """Return the value of an expression. Pauses if a kernel in it does."""
-        if not _has_call(expression):
-            return self.plain(expression, frame)
+        if not self._may_pause(expression):
+            return self.plain(expression, frame, target, place)
         match expression:
             case Call():
                 return (
@@ -546,20 +639,66 @@ class Execution:
         operands = yield from self._values(expression.operands, frame, place)
         attributes: dict[str, Value] = {}
         for name, attribute in expression.attributes.items():
-            if name not in _UNREAD:
+            if not _is_unread(name):
                 attributes[name] = yield from self.value(attribute, frame, place=place)
+        call = self._invocation(expression, operands, attributes, target, frame)
+        short = call.name.rpartition(".")[2]
+        if short == "aic_gather":
+            gathered = yield from self._gather_halves(call, frame, place)
+            return self.receive_tile(gathered, call, frame, target, place)
+        if short in PIPE_OPERATIONS:
+            return (yield from self._pipe(call, frame, target, place))
+        return self._operation(call, frame, target, place)
+
+    def _compute_call(
+        self, expression: Call, frame: Frame, target: Definition | None, place: DumpLine
+    ) -> Value:
+        """Return the result of a call that cannot pause."""
+        parts = self._parts.get(id(expression))
+        if parts is None:
+            parts = self._parts[id(expression)] = self._prepare_call(expression)
+        operands = tuple([evaluate(frame, place) for evaluate in parts.operands])
+        attributes = parts.constants or {
+            name: evaluate(frame, place) for name, evaluate in parts.attributes.items()
+        }
+        call = self._invocation(expression, operands, attributes, target, frame)
+        if parts.is_in_table:
+            return self.perform(find_operation(call.name, operands), call, frame, target, place)
+        return self._operation(call, frame, target, place)
+
+    def _prepare_call(self, expression: Call) -> _CallParts:
+        if self._may_pause(expression):
+            raise OperationError(f"expected a value without a wait, found {expression.name}")
+        area, _, short = expression.name.rpartition(".")
+        read = {name: each for name, each in expression.attributes.items() if not _is_unread(name)}
+        constants = {name: each.value for name, each in read.items() if isinstance(each, Constant)}
+        constants |= {name: each for name, each in read.items() if isinstance(each, NamedConstant)}
+        return _CallParts(
+            operands=tuple(self._evaluator(each) for each in expression.operands),
+            attributes={name: self._evaluator(each) for name, each in read.items()},
+            constants=constants if len(constants) == len(read) else None,
+            is_in_table=short not in _OWN_OPERATIONS and area not in _OWN_AREAS,
+        )
+
+    def _invocation(
+        self,
+        expression: Call,
+        operands: tuple[Value, ...],
+        attributes: Mapping[str, Value],
+        target: Definition | None,
+        frame: Frame,
+    ) -> Invocation:
         type_ = target.type if target is not None else None
-        result = self.resolve_result(type_, frame) if isinstance(type_, ArrayType) else None
-        call = Invocation(
+        return Invocation(
             name=expression.name,
             operands=operands,
             attributes=attributes,
-            result=result,
+            result=self.resolve_result(type_, frame) if isinstance(type_, ArrayType) else None,
             arithmetic=self.arithmetic,
         )
-        return (yield from self._operation(call, frame, target, place))
 
-    def _operation(self, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine) -> Steps:
+    def _operation(self, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine) -> Value:
+        """Return the result of an operation that cannot pause."""
         area, _, short = call.name.rpartition(".")
         match short:
             case "get_block_idx":
@@ -571,12 +710,6 @@ class Execution:
             case "aiv_shard":
                 tile = self.operand(call, 0, frame, place)
                 return self.receive_tile(half(tile, split_mode(call), frame.lane), call, frame, target, place)
-            case "aic_gather":
-                return self.receive_tile(
-                    (yield from self._gather_halves(call, frame, place)), call, frame, target, place
-                )
-            case _ if short in PIPE_OPERATIONS:
-                return (yield from self._pipe(call, frame, target, place))
             case _ if area == "system" or short in NO_EFFECT:
                 return self.no_effect(call, frame, target, place)
             case _ if area == "array":
@@ -595,9 +728,16 @@ class Execution:
     def perform(
         self, operation: Operation, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
     ) -> Value:
-        """Compute one operation of the table."""
-        del frame, target, place
-        return operation.compute(call)
+        """Compute one operation of the table.
+
+        A statement without a target, such as `tile.write(t, [0, i], x)`, changes the tile itself.
+        """
+        del frame, place
+        result = operation.compute(call)
+        updated = updated_tile(operation, call, result) if target is None else None
+        if updated is not None and isinstance(result, Array):
+            updated.numbers = result.numbers
+        return result
 
     def operand(self, call: Invocation, index: int, frame: Frame, place: DumpLine) -> Array:
         """Return a tile that is about to be read."""
@@ -630,29 +770,59 @@ class Execution:
             yield
         return self.receive_tile(tile, call, frame, target, place)
 
-    def plain(self, expression: Expression, frame: Frame) -> Value:
-        """Return the value of an expression without a call."""
+    def plain(
+        self,
+        expression: Expression,
+        frame: Frame,
+        target: Definition | None = None,
+        place: DumpLine | None = None,
+    ) -> Value:
+        """Return the value of an expression that cannot pause."""
+        if isinstance(expression, Call):
+            return self._compute_call(expression, frame, target, place or frame.function.place)
+        return self._evaluator(expression)(frame, place)
+
+    def _evaluator(self, expression: Expression) -> _Evaluator:
+        known = self._evaluators.get(id(expression))
+        if known is None:
+            known = self._evaluators[id(expression)] = self._prepare(expression)
+        return known
+
+    def _prepare(self, expression: Expression) -> _Evaluator:
+        """Return a function for the value of an expression that cannot pause."""
         match expression:
             case Constant(value=value):
-                return value
-            case Variable(name=name):
-                return self._variable(name, frame)
+                return lambda frame, place: value
             case NamedConstant():
-                return expression
+                return lambda frame, place: expression
+            case Variable(name=name):
+                return lambda frame, place: self._variable(name, frame)
             case ItemList(elements=elements):
-                return tuple(self.plain(each, frame) for each in elements)
+                constants = tuple(each.value for each in elements if isinstance(each, Constant))
+                if len(constants) == len(elements):
+                    return lambda frame, place: constants
+                parts = [self._evaluator(each) for each in elements]
+                return lambda frame, place: tuple([part(frame, place) for part in parts])
             case Subscript(container=container, index=index):
-                return self._item(self.plain(container, frame), self.plain(index, frame))
+                whole, at = self._evaluator(container), self._evaluator(index)
+                return lambda frame, place: self._item(whole(frame, place), at(frame, place))
             case Cast(operand=operand, dtype=dtype):
-                return cast_scalar(self.plain(operand, frame), dtype)
+                inner = self._evaluator(operand)
+                return lambda frame, place: cast_scalar(inner(frame, place), dtype)
             case Operator(symbol=symbol, operands=operands):
-                return apply_operator(symbol, tuple(self.plain(each, frame) for each in operands))
+                parts = [self._evaluator(each) for each in operands]
+                return lambda frame, place: apply_operator(symbol, [part(frame, place) for part in parts])
             case Call():
-                raise OperationError(f"expected a value without a call, found {expression.name}")
+                return lambda frame, place: self._compute_call(
+                    expression, frame, None, place or frame.function.place
+                )
 
     def _variable(self, name: str, frame: Frame) -> Value:
         if name in frame.variables:
-            value = _resolve_pending(frame.variables[name])
+            value = frame.variables[name]
+            if not isinstance(value, (Pending, tuple)):
+                return value
+            value = _resolve_pending(value)
             if isinstance(value, Pending):
                 raise OperationError(
                     f"expected the value of {name}, found its kernel waiting for a push of another"
@@ -687,8 +857,9 @@ class Execution:
 
     def resolve_result(self, type_: ArrayType, frame: Frame) -> Result | None:
         """Return the shape, type and valid shape that a type states. None if a length is not known yet."""
-        if id(type_) in self._results:
-            return self._results[id(type_)]
+        known = self._results.get(id(type_))
+        if known is not None:
+            return known
         lengths = (*type_.shape, *(type_.valid_shape or ()))
         try:
             shape = tuple(self._integer(each, frame) for each in type_.shape)
@@ -725,16 +896,94 @@ def _resolve_pending(value: Value) -> Value:
     return value
 
 
-def _has_call(expression: Expression) -> bool:
-    match expression:
-        case Call():
-            return True
-        case ItemList(elements=parts) | Operator(operands=parts):
-            return any(_has_call(each) for each in parts)
-        case Subscript(container=part) | Cast(operand=part):
-            return _has_call(part)
-        case _:
-            return False
+# Programs that run alike
+
+_DEFINED_NAMES: Mapping[type, tuple[str, ...]] = {
+    Definition: ("name",),
+    For: ("variable", "carried"),
+    While: ("carried",),
+}
+_USED_NAMES: Mapping[type, str] = {Variable: "name", MemoryReference: "base"}
+"""The fields of a node that hold names of variables."""
+
+_SPECIAL_ROLES = ("Orchestration", "Inline", "Spmd", "AIC")
+"""The roles of functions that change how a program runs, apart from the number of lanes."""
+
+
+def execution_key(program: IrProgram, inputs: Container[str]) -> Hashable:
+    """Return what a run on inputs of these names depends on. Programs with equal keys compute the same.
+
+    The names of variables do not count, nor places in the dump, scopes that only order tasks, and attributes that are
+    not read.
+    """
+    entry = program.entry
+    return tuple(
+        (
+            name,
+            tuple(shorten_to_known(each.name, inputs) for each in entry.parameters if function is entry),
+            lane_count(function),
+            function.role if function.role in _SPECIAL_ROLES else "",
+            function.problem is None,
+            tuple(_flatten(function, {})),
+        )
+        for name, function in program.functions.items()
+    )
+
+
+def _flatten(node: Any, names: dict[str, Hashable]) -> Iterator[Hashable]:
+    """Yield the parts of a node. `names` numbers the variables that a function defines, and grows."""
+    if isinstance(node, Function):
+        parameters = tuple(Definition(each.name, each.type) for each in node.parameters)
+        yield from _flatten((parameters, node.attributes.get("core_num"), node.body), names)
+    elif isinstance(node, Scope) and node.kind != "spmd" and node.task is None:
+        for statement in node.body:
+            yield from _flatten(statement, names)
+    elif isinstance(node, tuple):
+        yield "("
+        for each in cast("tuple[Any, ...]", node):
+            yield from _flatten(each, names)
+        yield ")"
+    elif isinstance(node, Mapping):
+        for word, value in cast("Mapping[str, Any]", node).items():
+            if not _is_unread(word):
+                yield word
+                yield from _flatten(value, names)
+    elif is_dataclass(node):
+        yield type(node).__name__
+        yield from _flatten_fields(node, names)
+    else:
+        yield repr(node)
+
+
+def _flatten_fields(node: Any, names: dict[str, Hashable]) -> Iterator[Hashable]:
+    kind: Any = node.__class__
+    for part in fields(node):
+        value: Any = getattr(node, part.name)
+        if part.name in _DEFINED_NAMES.get(kind, ()):
+            for name in cast("tuple[str, ...]", value if isinstance(value, tuple) else (value,)):
+                yield names.setdefault(name, len(names))
+        elif part.name == _USED_NAMES.get(kind) and value is not None:
+            # A variable of the caller keeps its name, and so does one that is used before it is defined.
+            yield names.setdefault(value, value)
+        elif part.name != "place" and not (part.name == "attributes" and _ignores_attributes(node)):
+            yield from _flatten(value, names)
+
+
+def _ignores_attributes(node: Any) -> bool:
+    """Return whether the attributes of a call, loop or scope only concern the order of what runs on several cores."""
+    return not isinstance(node, Call) or node.name.rpartition(".")[2] in ("tfree_to_aic", "tfree_to_aiv")
+
+
+def updated_tile(operation: Operation, call: Invocation, result: Value) -> Array | None:
+    """Return the operand that a call updates, unless it did so already."""
+    if operation.updates is None or operation.updates >= len(call.operands):
+        return None
+    operand = call.operands[operation.updates]
+    return operand if isinstance(operand, Array) and operand is not result else None
+
+
+def _only_target(statement: Assign) -> Definition | None:
+    return statement.targets[0] if len(statement.targets) == 1 else None
 
 
 def _last_yield(body: Sequence[Statement]) -> Yield | None:

@@ -18,7 +18,6 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from hashlib import sha256
 
 
 @dataclass(frozen=True)
@@ -442,18 +441,13 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """A function of a dump. If it was not understood, its body is empty, and `problem` says why and where.
-
-    `text` is its source, from which `IrProgram.content_hash` is made. If it was understood, it has no comments and
-    Python's own spacing. Otherwise it is the text of the dump.
-    """
+    """A function of a dump. If it was not understood, its body is empty, and `problem` says why and where."""
 
     name: str
     role: str
     parameters: tuple[Parameter, ...]
     body: tuple[Statement, ...]
     attributes: Mapping[str, Expression]
-    text: str
     place: DumpLine
     problem: MeaningError | None = None
 
@@ -512,14 +506,6 @@ class IrProgram:
             if outermost:
                 return outermost[-1]
         raise MeaningError(DumpLine(self.file, 1), "expected a function, found none")
-
-    @cached_property
-    def content_hash(self) -> str:
-        """Return a hash of the functions' texts. Equal programs have equal hashes."""
-        digest = sha256()
-        for name in sorted(self.functions):
-            digest.update(self.functions[name].text.encode())
-        return digest.hexdigest()
 
 
 _PASS_SUFFIX = r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)"

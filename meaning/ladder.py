@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -28,8 +28,8 @@ from pathlib import Path
 import torch
 
 from .arithmetic import ArithmeticMode, Numbers, exact_cast_limit, round_floats
-from .dump_reader import read_dump
-from .execution import Execution, Frame
+from .dump_reader import hash_text, read_dump, read_program, read_text
+from .execution import CaseInputs, Execution, Frame, execution_key
 from .intervention import PassChange, PassIntervention, State, first_changed_value, intervene
 from .ir import (
     CAPACITIES_950,
@@ -244,29 +244,44 @@ def _find_memory_stage(dump: DumpFile, dumps: Sequence[DumpFile]) -> _MemoryStag
 
 
 def run_dumps(folder: Path, case: PassCase) -> Ladder:
-    """Run every dump of a folder."""
+    """Run every dump of a folder.
+
+    A dump that equals the one before it is not run. One that only names variables otherwise has the same result, but
+    findings would name other variables and lines, so then it is run.
+    """
     dumps = list_dumps(folder)
     rungs: list[Rung] = []
-    previous: tuple[str, Rung] | None = None
+    previous: tuple[str, Hashable, Rung] | None = None
+    inputs = CaseInputs(case.inputs)
     for dump in dumps:
         if (missing := _missing_rung(folder, rungs, dump)) is not None:
             rungs.append(missing)
         began = time.perf_counter()
         stage = _find_memory_stage(dump, dumps)
         try:
-            program = read_dump(dump.path)
+            text = read_text(dump.path)
+            key = f"{hash_text(text)} {stage}"
+            if previous is not None and previous[0] == key:
+                same = previous[2]
+                rungs.append(replace(same, dump=dump, same_as=same.dump.pass_name, seconds=0.0))
+                continue
+            program = read_program(text, dump.path.name)
+            execution = execution_key(program, case.inputs), stage
         except MeaningError as error:
             rungs.append(Rung(dump=dump, state=State.NOT_EXECUTED, problem=error))
             continue
-        key = f"{program.content_hash} {stage}"
-        if previous is not None and previous[0] == key:
-            rungs.append(replace(previous[1], dump=dump, same_as=previous[1].dump.pass_name, seconds=0.0))
-            continue
-        rung = _run(dump, program, case, stage)
+        if previous is not None and previous[1] == execution and _says_nothing_of_names(previous[2]):
+            rung: Rung = replace(previous[2], dump=dump, same_as=None)
+        else:
+            rung = _run(dump, program, case, stage, inputs)
         rung = replace(rung, seconds=time.perf_counter() - began)
-        previous = key, rung
+        previous = key, execution, rung
         rungs.append(rung)
     return Ladder(rungs=tuple(rungs))
+
+
+def _says_nothing_of_names(rung: Rung) -> bool:
+    return rung.problem is None and not rung.findings
 
 
 def _missing_rung(folder: Path, rungs: Sequence[Rung], dump: DumpFile) -> Rung | None:
@@ -283,20 +298,20 @@ def _missing_rung(folder: Path, rungs: Sequence[Rung], dump: DumpFile) -> Rung |
     return Rung(dump=missing, state=State.NOT_EXECUTED, problem=problem)
 
 
-def _run(dump: DumpFile, program: IrProgram, case: PassCase, stage: _MemoryStage) -> Rung:
+def _run(dump: DumpFile, program: IrProgram, case: PassCase, stage: _MemoryStage, inputs: CaseInputs) -> Rung:
     try:
         if not has_memory(program):
-            return _judge(dump, Execution(program).run(case.inputs), case)
+            return _judge(dump, Execution(program).run(inputs), case)
         execution = MemoryExecution(
             program,
             addresses_assigned=stage.has_addresses,
             is_planned=stage.is_planned,
             capacities=case.capacities,
         )
-        rung = _judge(dump, execution.run(case.inputs), case)
+        rung = _judge(dump, execution.run(inputs), case)
         rung = replace(rung, findings=tuple(execution.findings))
         if rung.state is State.WRONG:
-            without_memory = _judge(dump, Execution(program).run(case.inputs), case)
+            without_memory = _judge(dump, Execution(program).run(inputs), case)
             rung = replace(rung, is_wrong_in_bytes=without_memory.state is State.RIGHT)
         return rung
     except MeaningError as error:
@@ -546,9 +561,10 @@ def _intervene(
 ) -> PassIntervention:
     """Undo the changes between two rungs. The first suspects touch the statement or the tiles that are known wrong."""
     stage = _find_memory_stage(bad.dump, list_dumps(folder))
+    inputs = CaseInputs(case.inputs)
 
     def run(program: IrProgram) -> State:
-        rung = _run(bad.dump, program, case, stage)
+        rung = _run(bad.dump, program, case, stage, inputs)
         # The values may be right although a tile overwrote another one.
         return State.WRONG if rung.state is State.RIGHT and not rung.is_good else rung.state
 

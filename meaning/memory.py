@@ -29,7 +29,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from .arithmetic import ArithmeticMode, decode_bytes, encode_bytes, poison
-from .execution import Execution, Frame
+from .execution import Execution, Frame, updated_tile
 from .ir import (
     CAPACITIES_950,
     Constant,
@@ -222,11 +222,16 @@ class MemoryExecution(Execution):
         self, operation: Operation, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
     ) -> Value:
         """Read the operands from their bytes, compute, and write the result to its bytes."""
+        if not self._placements and frame not in self._kernels:
+            return super().perform(operation, call, frame, target, place)
         use = _Use(call.name, frame, place)
         operands, read = self._read_operands(operation, call, use)
         self._use_scratch(operation, call, read, use)
         layout = None if target is None else self._layout(target, frame, place, is_view=operation.is_view)
-        if target is None or layout is None:
+        if target is None:
+            result = operation.compute(replace(call, operands=tuple(operands)))
+            return self._update_in_place(operation, call, result, use)
+        if layout is None:
             return operation.compute(replace(call, operands=tuple(operands)))
         if operation.is_view:
             source = self._placement(call.operands[0])
@@ -253,9 +258,22 @@ class MemoryExecution(Execution):
         self._write(result, layout, target.name, use, updated, part)
         return result
 
+    def _update_in_place(self, operation: Operation, call: Invocation, result: Value, use: _Use) -> Value:
+        """Give the tile that a statement without a target changes its new elements, and write them to its bytes."""
+        tile = updated_tile(operation, call, result)
+        if tile is None or not isinstance(result, Array):
+            return result
+        tile.numbers = result.numbers
+        placement = self._placement(tile)
+        if placement is not None:
+            part = operation.written_part(call, tile.shape) if operation.writes_part else None
+            name = placement.variable or placement.name
+            self._write(tile, placement.layout, name, use, placement, part)
+        return tile
+
     def _placement(self, value: Value) -> _Placement | None:
         """Return the placement of a value. None if it is no tile, or has no bytes."""
-        return self._placements.get(value) if isinstance(value, Array) else None
+        return self._placements.get(value) if self._placements and isinstance(value, Array) else None
 
     def _new(self, value: Value, target: Definition, frame: Frame) -> Array:
         """Return a new tile with the value, which may be an operand, in the stated shape and type."""
@@ -416,13 +434,13 @@ class MemoryExecution(Execution):
             differs = (current != expected) & (expected > 0)
             is_lost = bool(differs.any())
             foreign = differs & (current > 0)
-            if foreign.any():
+            if is_lost and foreign.any():
                 self._report_bytes(FindingKind.OVERWRITTEN, foreign, current, placement, use)
             # A tile that is read elsewhere than it was written may find bytes that no one has written.
             missing = differs & (current == 0)
             if not compares_all:
                 missing |= expected <= 0
-            if missing.any():
+            if (is_lost or not compares_all) and missing.any():
                 self._report_bytes(FindingKind.NEVER_WRITTEN, missing, current, placement, use)
         if placement.keeps_elements:
             numbers = poison(array.shape, array.dtype, self.arithmetic) if is_lost else array.numbers
@@ -467,27 +485,21 @@ class MemoryExecution(Execution):
             expected_writers = torch.full((*layout.shape, layout.width), event, dtype=torch.int32)
             self._placements[result] = _Placement(region, layout, name, expected_writers, keeps_elements)
             return
-        window = tuple(slice(0, length) for length in result.valid)
-        written = torch.zeros(result.shape, dtype=torch.bool)
-        written[window] = True
-        previous = torch.full(byte_shape, -1, dtype=torch.int32)
-        is_copy = False
-        if part is not None:
-            stays = written & ~part
-            written = part
-            if updated is not None:
-                # A result at other bytes has a copy of the other elements.
-                is_copy = not updated.layout.is_at(layout)
-                copied = torch.where(updated.expected_writers > 0, event, -1).to(torch.int32)
-                previous = torch.where(
-                    stays.unsqueeze(-1), copied if is_copy else updated.expected_writers, previous
-                )
-        mask = written.unsqueeze(-1).expand(byte_shape)
-        content_bytes, writers = layout.view(region.content), layout.view(region.writers)
-        touched = torch.ones_like(mask) if is_copy else mask
-        content_bytes.copy_(torch.where(touched, encode_bytes(numbers, result.dtype), content_bytes))
-        writers.copy_(torch.where(touched, event, writers))
-        expected_writers = torch.where(mask, event, previous).to(torch.int32)
+        box = _written_box(result, layout, updated, part)
+        if box is not None:
+            others = torch.full(byte_shape, -1, dtype=torch.int32)
+            expected_writers = others if updated is None or part is None else updated.expected_writers.clone()
+            expected_writers[box] = event
+            layout.view(region.content)[box] = encode_bytes(
+                numbers.rearrange(lambda each: each[box]), result.dtype
+            )
+            layout.view(region.writers)[box] = event
+        else:
+            mask, touched, previous = _written_masks(result, layout, updated, part, event)
+            content_bytes, writers = layout.view(region.content), layout.view(region.writers)
+            content_bytes.copy_(torch.where(touched, encode_bytes(numbers, result.dtype), content_bytes))
+            writers.copy_(torch.where(touched, event, writers))
+            expected_writers = torch.where(mask, event, previous).to(torch.int32)
         self._placements[result] = _Placement(region, layout, name, expected_writers, False)
 
     def _use_scratch(
@@ -599,6 +611,47 @@ class MemoryExecution(Execution):
                 rows=rows,
             )
         )
+
+
+def _written_box(
+    result: Array, layout: _Layout, updated: _Placement | None, part: Tensor | None
+) -> tuple[slice, ...] | None:
+    """Return the slices that take all elements that a write writes. None if these are no box.
+
+    A result at other bytes than the updated tile has a copy of the other elements, so it writes more than a box.
+    """
+    if part is None:
+        return tuple(slice(0, length) for length in result.valid)
+    if updated is None or not result.is_wholly_valid or not updated.layout.is_at(layout):
+        return None
+    places = part.nonzero()
+    if not len(places):
+        return None
+    box = tuple(slice(int(axis.min()), int(axis.max()) + 1) for axis in places.unbind(1))
+    return box if len(places) == part[box].numel() else None
+
+
+def _written_masks(
+    result: Array, layout: _Layout, updated: _Placement | None, part: Tensor | None, event: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return, byte by byte, what an event writes, what it touches, and the expected writers of the other bytes."""
+    byte_shape = (*layout.shape, layout.width)
+    written = torch.zeros(result.shape, dtype=torch.bool)
+    written[tuple(slice(0, length) for length in result.valid)] = True
+    previous = torch.full(byte_shape, -1, dtype=torch.int32)
+    is_copy = False
+    if part is not None:
+        stays = written & ~part
+        written = part
+        if updated is not None:
+            # A result at other bytes has a copy of the other elements.
+            is_copy = not updated.layout.is_at(layout)
+            copied = torch.where(updated.expected_writers > 0, event, -1).to(torch.int32)
+            previous = torch.where(
+                stays.unsqueeze(-1), copied if is_copy else updated.expected_writers, previous
+            )
+    mask = written.unsqueeze(-1).expand(byte_shape)
+    return mask, torch.ones_like(mask) if is_copy else mask, previous
 
 
 def _dense_strides(shape: tuple[int, ...], width: int, *, by_columns: bool = False) -> tuple[int, ...]:

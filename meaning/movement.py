@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -137,6 +138,20 @@ def swap_layout(call: Invocation) -> Array:
     return Array(source.numbers.rearrange(lambda each: each.mT), source.dtype, valid)
 
 
+def view(call: Invocation) -> Array:
+    """`view`: the same bytes in another shape or in another layout. Operands: source, shape, valid shape."""
+    if len(call.operands) == 1:
+        return swap_layout(call)
+    if "layout" in call.attributes:
+        raise OperationError(f"expected a shape or a layout for {call.name}, found both")
+    shaped = reshape(call)
+    return (
+        replace(shaped, valid=_clip_valid(call.operands[2], shaped.shape))
+        if len(call.operands) > 2
+        else shaped
+    )
+
+
 def slice_part(call: Invocation) -> Array:
     """`slice`: a part of an array. Operands: source, shape, offset, valid shape, dropped axes."""
     source = call.array(0)
@@ -225,7 +240,8 @@ def _write(
     """Write the valid part of `source` at `offsets`, cut where the target ends."""
     part = valid_part(source)
     if lengths is None:
-        lengths = (*[1] * (len(offsets) - len(part.shape)), *part.shape)
+        # A part may have more axes of length 1 than its target, or fewer.
+        lengths = (*[1] * (len(offsets) - len(part.shape)), *part.shape)[-len(offsets) :]
     if len(lengths) != len(into.shape) or math.prod(lengths) != math.prod(part.shape):
         raise WrongDumpError(
             f"expected a part of {list(into.shape)}, found {list(part.shape)} at {list(offsets)}"
@@ -245,7 +261,8 @@ def load(call: Invocation) -> Array:
     stated = call.operands[3] if len(call.operands) > 3 else call.attributes.get("valid_shapes")
     if isinstance(stated, tuple) and stated:
         valid = _clip_valid(stated, found)
-    numbers = numbers.rearrange(lambda each: each[tuple(slice(0, length) for length in valid)])
+    if valid != found:
+        numbers = numbers.rearrange(lambda each: each[tuple(slice(0, length) for length in valid)])
     numbers = pad_with_poison(numbers.copy(), shape, source.dtype, call.arithmetic)
     if call.flag("transpose"):
         numbers = numbers.rearrange(lambda each: each.mT)

@@ -23,13 +23,14 @@ matrices leave out the elements outside of a tile's valid shape.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 
 from . import movement
-from .arithmetic import ArithmeticMode, Numbers, broadcast, round_to, round_to_integers
+from .arithmetic import ArithmeticMode, Numbers, broadcast, poison, round_to, round_to_integers
 from .ir import ElementType
 from .values import Array, Invocation, OperationError, Value, pad_with_poison, valid_mask, valid_part
 
@@ -62,6 +63,19 @@ class Operation:
 
         The part does not depend on any element, so the sources need no indices.
         """
+        scalars = tuple(
+            1 if isinstance(each, float) else each for each in call.operands if not isinstance(each, Array)
+        )
+        arrays = tuple((each.shape, each.valid) for each in call.operands if isinstance(each, Array))
+        key = call.name, scalars, arrays, call.attributes.get("transpose"), shape
+        known = _WRITTEN_PARTS.get(key)
+        if known is None:
+            if len(_WRITTEN_PARTS) >= _MAX_WRITTEN_PARTS:
+                _WRITTEN_PARTS.clear()
+            known = _WRITTEN_PARTS[key] = self._mark_written_part(call, shape)
+        return known
+
+    def _mark_written_part(self, call: Invocation, shape: tuple[int, ...]) -> torch.Tensor:
         marks: list[Value] = []
         for index, operand in enumerate(call.operands):
             if isinstance(operand, Array):
@@ -80,6 +94,11 @@ class Operation:
         )
         assert isinstance(marked, Array)
         return (marked.numbers.centre != 0).reshape(shape)
+
+
+_MAX_WRITTEN_PARTS = 1000
+_WRITTEN_PARTS: dict[Hashable, torch.Tensor] = {}
+"""The parts that updates wrote lately. Most updates stand in loops, and many dumps have the same ones."""
 
 
 # Elementwise
@@ -313,13 +332,15 @@ def _reduction(function: Callable[[Numbers, int], Numbers], axis: int | None) ->
                 along = call.integer(1)
         along %= len(source.shape)
         part = valid_part(source)
-        if part.shape[along] == 0:
+        shape = [1 if each == along else length for each, length in enumerate(source.shape)]
+        valid = [1 if each == along else length for each, length in enumerate(source.valid)]
+        if part.shape[along] == 0 and 0 not in valid:
             raise OperationError(
                 f"expected elements to reduce in {call.name}, found a valid shape {list(source.valid)}"
             )
-        numbers = function(part, along)
-        shape = [1 if each == along else length for each, length in enumerate(source.shape)]
-        valid = [1 if each == along else length for each, length in enumerate(source.valid)]
+        # A lane without work reduces a tile of which nothing is valid.
+        is_empty = part.shape[along] == 0
+        numbers = poison(valid, source.dtype, call.arithmetic) if is_empty else function(part, along)
         numbers = pad_with_poison(numbers, shape, source.dtype, call.arithmetic)
         if not keep and len(shape) > 1:
             numbers = numbers.rearrange(lambda each: each.squeeze(along))
@@ -357,8 +378,10 @@ def _multiply_matrices(
     inner = min(my_valid[-1], their_valid[-2])
     rows, columns = my_valid[-2], their_valid[-1]
     shape = (*broadcast(mine.shape[:-2], theirs.shape[:-2]), mine.shape[-2], theirs.shape[-1])
-    mine = mine.rearrange(lambda each: each[..., :rows, :inner])
-    theirs = theirs.rearrange(lambda each: each[..., :inner, :columns])
+    if mine.shape[-2:] != (rows, inner):
+        mine = mine.rearrange(lambda each: each[..., :rows, :inner])
+    if theirs.shape[-2:] != (inner, columns):
+        theirs = theirs.rearrange(lambda each: each[..., :inner, :columns])
     return mine.matmul(theirs), shape, (*shape[:-2], rows, columns)
 
 
@@ -381,8 +404,11 @@ def _matmul(call: Invocation) -> Array:
 def _matmul_accumulate(call: Invocation) -> Array:
     accumulator = call.array(0)
     numbers, shape, valid = _multiply_matrices(call, 1, 2)
-    window = tuple(slice(0, length) for length in numbers.shape)
-    total = accumulator.numbers.rearrange(lambda each: each[window]) + numbers
+    total = accumulator.numbers
+    if total.shape != numbers.shape:
+        window = tuple(slice(0, length) for length in numbers.shape)
+        total = total.rearrange(lambda each: each[window])
+    total += numbers
     dtype = call.result_dtype(accumulator.dtype)
     total = round_to(total, dtype, call.arithmetic)
     return Array(pad_with_poison(total, shape, dtype, call.arithmetic), dtype, valid)
@@ -471,6 +497,7 @@ _MOVEMENT: Mapping[str, Operation] = {
     "reshape": Operation(compute=movement.reshape, is_view=True),
     "transpose_view": Operation(compute=movement.transpose, is_view=True),
     "as_layout": Operation(compute=movement.swap_layout, is_view=True),
+    "view": Operation(compute=movement.view, is_view=True),
     "set_validshape": Operation(compute=movement.set_valid_shape, is_view=True),
     "slice": Operation(compute=movement.slice_part, is_view=True),
     "transpose": Operation(compute=movement.transpose, reads=_FIRST, scratch=frozenset({3})),
@@ -553,12 +580,13 @@ NO_EFFECT = frozenset(
 
 def find_operation(name: str, operands: Sequence[Value]) -> Operation:
     """Return the row of an operation by its full name."""
+    return _find_row(name, len(operands) > 1 and isinstance(operands[1], Array))
+
+
+@cache
+def _find_row(name: str, has_two_arrays: bool) -> Operation:
     area, _, short = name.rpartition(".")
-    if (
-        area == "tile"
-        and short in ("max", "min", "sum")
-        and not (len(operands) > 1 and isinstance(operands[1], Array))
-    ):
+    if area == "tile" and short in ("max", "min", "sum") and not has_two_arrays:
         short = f"reduce_{short}"
     row = OPERATIONS.get(short) if area in ("tile", "tensor", "") else None
     if row is None:

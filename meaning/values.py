@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import cast
 
 import torch
 
@@ -161,9 +162,14 @@ class Invocation:
         return Array(rounded, dtype, tuple(valid) if valid is not None else numbers.shape)
 
 
+_ARE_INTEGERS = frozenset({int})
+
+
 def require_integers(value: Value, what: str) -> tuple[int, ...]:
     """Return a list of sizes or offsets. Raises an `OperationError` where the value is none."""
     values = value if isinstance(value, tuple) else (value,)
+    if _ARE_INTEGERS.issuperset(map(type, values)):
+        return cast("tuple[int, ...]", values)
     found: list[int] = []
     for each in values:
         if not isinstance(each, (bool, int)):
@@ -181,6 +187,8 @@ def describe(value: Value) -> str:
 
 def valid_part(array: Array) -> Numbers:
     """The elements that mean something."""
+    if array.is_wholly_valid:
+        return array.numbers
     window = tuple(slice(0, length) for length in array.valid)
     return array.numbers.rearrange(lambda each: each[window])
 

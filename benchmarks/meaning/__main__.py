@@ -25,11 +25,13 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-COMPILE_SECONDS, CLIMB_SECONDS = 60, 30
+COMPILE_SECONDS, CLIMB_SECONDS = 240, 150
 """A script and a climb may take so much of a core."""
 MAX_SECONDS = 1200
 """They may take so long, whatever else the machine does."""
-MODELS = 40
+MAX_BYTES = 14 << 30
+"""The addresses that they may use: a larger model would take the memory of all others on the machine."""
+MODELS = 60
 SEVERAL_CHIPS = ("distributed", "allreduce.py", "explicit_dispatch.py")
 """Examples whose path holds one of these run on several chips."""
 
@@ -60,8 +62,9 @@ def scripts(source: Path, library: Path) -> list[Path]:
 
 
 def limit_core(seconds: int) -> None:
-    """Let this process have so much of a core; it is killed then."""
+    """Let this process have so much of a core, and be killed then; it gets no memory beyond `MAX_BYTES`."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
 
 
 def compile_script(
@@ -184,7 +187,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="scripts whose path holds it")
     arguments = parser.parse_args()
     source, library = arguments.pypto_source.resolve(), arguments.pypto_lib.resolve()
-    paths = [source / "python", source / "runtime" / "python", source, library]
+    paths = [source / "python", source / "runtime" / "python", source / "runtime", source, library]
     rows: list[dict[str, Any]] = []
     revisions = f"pypto {revision(source)}, pypto-lib {revision(library)}"
     written = HERE / "results" / f"coverage-{arguments.name}.json"

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-OPINION_SECONDS = 20
+OPINION_SECONDS = 10
 SCRIPT, FOLDER = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 PLATFORM = sys.argv[3] if len(sys.argv) > 3 else "a2a3sim"
 

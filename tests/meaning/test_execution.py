@@ -39,6 +39,14 @@ def test_a_loop_carries_values() -> None:
     assert torch.equal(result(LOADED, loop, *STORE), X + 6)
 
 
+def test_a_write_without_a_target_changes_the_tile() -> None:
+    loop = block("for i in pl.range(0, 8, 1):", "    pl.tile.write(t, [1, i], 7.0)")
+    wanted = X.clone()
+    wanted[1] = 7
+    stored = (f"r: {tensor(4, 8)} = pl.tile.store(t, [0, 0], y)", "return r")
+    assert torch.equal(result(LOADED, loop, *stored), wanted)
+
+
 def test_a_loop_that_does_not_run_results_in_its_initial_values() -> None:
     loop = block(
         "for i, (s,) in pl.range(4, 4, init_values=(t,)):",
@@ -254,6 +262,13 @@ def test_values_that_double_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None
         MeaningError, match="expected values of at most 16 MiB at once, and of a quarter each"
     ):
         Execution(program(text)).run({"a": torch.ones(16, 16)})
+
+
+def test_the_tensors_of_the_case_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precision_bisect.meaning.execution.MAX_BYTES", 1 << 22)
+    part = f"b: {tensor(16, 512)} = pl.tensor.slice(a, [16, 512], [0, 0])"
+    text = kernel(f"a: {tensor(2048, 512)}", part, "return b", role="Opaque")
+    Execution(program(text)).run({"a": torch.ones(2048, 512)})
 
 
 def test_values_of_a_loop_are_not_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:

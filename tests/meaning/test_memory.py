@@ -50,6 +50,21 @@ def only(findings: list[Finding]) -> Finding:
     return findings[0]
 
 
+def test_a_write_without_a_target_changes_the_bytes_of_its_tile() -> None:
+    write = "pl.tile.write(ta, [31, 15], 7.0)"
+    sum_of_both = f"s: {tile(32, 16, at=at(2 * KB))} = pl.tile.add(ta, tb)"
+    result, findings = execute(*loads(0, KB), write, sum_of_both, store("s"))
+    wanted = A + B
+    wanted[31, 15] = 7 + B[31, 15]
+    assert torch.equal(result, wanted)
+    assert findings == []
+    _, findings = execute(
+        *loads(0, KB), f"tc: {tile(32, 16, at=at(0))} = {load('b', [32, 16])}", write, store("ta")
+    )
+    assert [each.operation for each in findings] == ["tile.write", "tile.store"]
+    assert {each.kind for each in findings} == {FindingKind.OVERWRITTEN}
+
+
 def test_tiles_that_lie_apart_have_no_finding() -> None:
     result, findings = execute(
         *loads(0, KB), f"s: {tile(32, 16, at=at(2 * KB))} = pl.tile.sub(ta, tb)", store("s")

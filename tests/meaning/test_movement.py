@@ -56,6 +56,24 @@ def test_another_layout_swaps_the_last_two_axes_and_their_valid_lengths(shape: t
             run("tensor.as_layout", x, result=(ElementType.FP32, (1, 6)))
 
 
+def test_a_part_may_have_more_axes_than_its_target() -> None:
+    found = values("tensor.assemble", torch.zeros(3, 4), torch.ones(1, 2, 2), (1, 2))
+    wanted = torch.zeros(3, 4)
+    wanted[1:, 2:] = 1
+    assert torch.equal(found, wanted)
+    with pytest.raises(OperationError, match="expected a part"):
+        run("tensor.assemble", torch.zeros(3, 4), torch.ones(2, 1, 2), (1, 2))
+
+
+def test_a_view_has_another_shape_or_another_layout() -> None:
+    x = torch.arange(12.0).reshape(2, 2, 3)
+    assert torch.equal(values("tensor.view", x, (4, 3)), x.reshape(4, 3))
+    assert moved("tensor.view", x, (4, 3), (3, 2)).valid == (3, 2)
+    assert torch.equal(values("tensor.view", x, layout=NamedConstant("TensorLayout.DN")), x.mT)
+    with pytest.raises(OperationError, match="found both"):
+        run("tensor.view", x, (4, 3), layout=NamedConstant("TensorLayout.DN"))
+
+
 def test_a_concatenation_begins_after_the_valid_columns() -> None:
     left, right = (
         array(torch.tensor([[1.0, 9], [2, 9]]), (2, 1)),

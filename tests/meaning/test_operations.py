@@ -198,6 +198,14 @@ def test_bytes_and_back(dtype: ElementType) -> None:
     assert torch.equal(decode_bytes(content, dtype).centre, numbers.centre)
 
 
+def test_a_reduction_of_a_tile_without_valid_elements_has_none() -> None:
+    found = run("tile.row_max", array(torch.ones(4, 8), (0, 0)))
+    assert isinstance(found, Array)
+    assert (found.shape, found.valid) == ((4, 1), (0, 1))
+    with pytest.raises(OperationError, match="expected elements to reduce"):
+        run("tile.row_max", array(torch.ones(4, 8), (4, 0)))
+
+
 def test_sorting_in_blocks_and_runs() -> None:
     torch.manual_seed(1)
     x = torch.rand(1, 128)
