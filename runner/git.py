@@ -518,6 +518,24 @@ class GitRepository:
         with ThreadPoolExecutor(os.cpu_count()) as readers:
             return [_parse_commit(record) for records in readers.map(self._log, chunks) for record in records]
 
+    def changes(self, old: str, new: str, *, paths: Sequence[str]) -> list[TreeChange]:
+        """Return what the commits of `old..new` change of some files, each against its first parent."""
+        output = self.run(
+            *(
+                "log",
+                "--raw",
+                "-z",
+                "--no-abbrev",
+                "--no-renames",
+                "--no-color",
+                "--full-history",
+                "--format=",
+            ),
+            *("--diff-merges=first-parent", "--ignore-submodules=none", f"{old}..{new}", "--"),
+            *map(literal_pathspec, paths),
+        )
+        return _parse_changes(output.strip("\0").split("\0"))
+
     def subjects(self, shas: Sequence[str]) -> list[str]:
         """Return the subjects of different commits, in this order. Raises `GitError`."""
         if not shas:
@@ -708,14 +726,19 @@ def _history_error(error: GitError) -> GitError:
     )
 
 
-def _parse_commit(record: str) -> Commit:
-    """Parse one record of `git log`: the fields of `_LOG_FIELDS`, then the changes that `--raw -z` prints."""
-    sha, parents, author, email, seconds, subject, rest = record.split("\0", 6)
-    fields = rest.strip("\n").strip("\0").split("\0")
+def _parse_changes(fields: Sequence[str]) -> list[TreeChange]:
+    """Parse what `--raw -z` prints: for each change a header, and a path."""
     changes: list[TreeChange] = []
     for header, path in zip(fields[0::2], fields[1::2], strict=False):
         old_mode, new_mode, old_object, new_object, _ = header.strip("\n").removeprefix(":").split(" ")
         changes.append(TreeChange(*map(intern, (path, old_mode, old_object, new_mode, new_object))))
+    return changes
+
+
+def _parse_commit(record: str) -> Commit:
+    """Parse one record of `git log`: the fields of `_LOG_FIELDS`, then the changes that `--raw -z` prints."""
+    sha, parents, author, email, seconds, subject, rest = record.split("\0", 6)
+    changes = _parse_changes(rest.strip("\n").strip("\0").split("\0"))
     # Most of these texts occur in several commits, so interning them saves memory.
     return Commit(
         sha=intern(sha),

@@ -445,8 +445,8 @@ class CulpritSearch(RangeState):
             confidence=search.confidence,
             costs=probe_costs(search.expected_gain(posterior, known, context), context.cost_sharers),
             windows=search.loaded.windows,
-            # Other bisections may have a better use for workers.
-            ahead=context.cost_sharers is None,
+            # Other bisections may have a better use for workers. Before a stretch is read, little can be confirmed.
+            ahead=context.cost_sharers is None and not search.loaded.unread,
         )
 
     def _round_needs(self, decision: Round, posterior: Posterior, known: BisectionKnowledge) -> Needs:

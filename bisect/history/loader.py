@@ -582,21 +582,22 @@ def record_range(
 
 
 _MAX_PATHS = 500
-"""At most so many files of a commit are compared with the new end. All of them may not fit in a command line."""
+"""At most so many files of a commit are followed. All of them may not fit in a command line."""
 
 
 def is_undone(loaded: LoadedRange, repository: GitRepository, sha: str) -> bool:
     """Return whether the change of a commit was undone later in a range of which only a part was read.
 
-    It was where the new end has all of its files as its parent had them. It was also where one of the next commits that
-    were not read names it as reverted. Raises `GitError`.
+    It was where a later commit gives one of its files the content back that its parent had. It was also where one of
+    the next commits that were not read names it as reverted. Raises `GitError`.
     """
     outline, commit = loaded.outline, repository.commit(sha)
     place = None if outline is None else outline.place(sha)
-    if outline is None or place is None or not commit.parents or not commit.changes:
+    if outline is None or place is None:
         return False
-    paths = [literal_pathspec(path) for path in commit.files[:_MAX_PATHS]]
-    if not repository.run("diff-tree", "-r", commit.parents[0], loaded.range.new, "--", *paths):
+    before = {change.path: change.old_object for change in commit.changes[:_MAX_PATHS]}
+    later_changes = repository.changes(sha, loaded.range.new, paths=[*before]) if before else ()
+    if any(before.get(change.path) == change.new_object for change in later_changes):
         return True
     later = outline.chains.members((place,), len(outline.shas) - 1)[:MAX_COMMITS]
     subjects = repository.subjects([outline.shas[each] for each in later])

@@ -704,17 +704,28 @@ def candidates_on_line(graph: CommitGraph, first: int, *, joined: Container[int]
 def remove_candidates(loaded: LoadedRange, left_out: Collection[int]) -> LoadedRange:
     """Return the range without some of its candidates. Their children then build on the good side.
 
+    Candidates that lead to the bad end through these alone are removed too.
+
     Raises `ValueError` where the bad end is left out.
     """
     if loaded.graph.bad in left_out:
         raise ValueError("expected to keep the bad end of the range, found it among what is left out")
-    kept = [node for node in range(len(loaded.graph)) if node not in left_out]
+    leading = {loaded.graph.bad}
+    for node in range(loaded.graph.bad, -1, -1):
+        if node in leading:
+            leading.update(parent for parent in loaded.graph.parents[node] if parent not in left_out)
+    kept = sorted(leading)
     place = {node: index for index, node in enumerate(kept)}
     parents = tuple(
         tuple(place[parent] for parent in loaded.graph.parents[node] if parent in place) for node in kept
     )
     nodes = tuple(loaded.commit_range.nodes[node] for node in kept)
-    gone = {member.sha for node in left_out for member in loaded.commit_range.nodes[node].members}
+    gone = {
+        member.sha
+        for node, group in enumerate(loaded.commit_range.nodes)
+        if node not in leading
+        for member in group.members
+    }
     return replace(
         loaded,
         commits=tuple(commit for commit in loaded.commits if commit.sha not in gone),

@@ -177,11 +177,15 @@ def test_a_commit_that_cannot_be_judged_may_divide_a_range(small: SmallStack) ->
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_change_that_was_undone_later_is_not_the_last_one(small: SmallStack, declared: bool) -> None:
+@pytest.mark.parametrize("also", [{}, {"beside": "1"}])
+def test_a_change_that_was_undone_later_is_not_the_last_one(
+    small: SmallStack, declared: bool, also: dict[str, str]
+) -> None:
+    """What it changed beside that may stay."""
     tool = small.tool
     good = head(tool)
     line = [tool.commit(f"change {place}", {f"file {place}": "1"}) for place in range(3)]
-    first = tool.commit("break it", {"file 0": "2"})
+    first = tool.commit("break it", {"file 0": "2", **also})
     tool.commit("more", {"file more": "1"})
     line += [tool.commit(f"late change {place}", {f"late {place}": "1"}) for place in range(8)]
     # The file changes after that, so that only the subject tells.
@@ -197,19 +201,30 @@ def test_a_change_that_was_undone_later_is_not_the_last_one(small: SmallStack, d
     assert found.culprit == second
 
 
-def test_a_line_from_before_the_range_that_lacks_a_fix_is_left_out(small: SmallStack) -> None:
+@pytest.mark.parametrize("long", [True, False])
+@pytest.mark.parametrize("has_topic", [True, False])
+def test_a_line_from_before_the_range_that_lacks_a_fix_is_left_out(
+    small: SmallStack, monkeypatch: pytest.MonkeyPatch, long: bool, has_topic: bool
+) -> None:
+    """A topic that only this line merged is left out with it."""
+    if not long:
+        monkeypatch.setattr(range_module, "MAX_COMMITS", 1000)
     tool = small.tool
     fork = head(tool)
     good = tool.commit("the fix", {"fix": "1"})
     before = [tool.commit(f"change {place}", {f"file {place}": "1"}) for place in range(16)]
+    tool.git("checkout", "--quiet", "--detach", before[3])
+    topic = tool.commit("topic", {"topic": "1"})
     tool.git("checkout", "--quiet", "--detach", fork)
     for place in range(16):
         tool.commit(f"side {place}", {f"side {place}": "1"})
+        if has_topic and place == 8:
+            tool.git("merge", "--quiet", "--no-ff", "-m", "merge the topic", topic)
     side = head(tool)
     tool.git("checkout", "--quiet", "--detach", before[-1])
     tool.git("merge", "--quiet", "--no-ff", "-m", "merge", side)
     after = [tool.commit(f"late {place}", {f"late {place}": "1"}) for place in range(16)]
-    lacks = {*tool.git("rev-list", side).split()} - {*tool.git("rev-list", fork).split()} | {fork}
+    lacks = {*tool.git("rev-list", "--first-parent", f"{fork}..{side}").split(), fork}
     fails = with_change(tool, after[9])
     found = search(small, good, after[-1], lambda sha: judged(sha in lacks or fails(sha)))
     assert found.culprit == after[9]
