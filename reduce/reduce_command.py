@@ -492,7 +492,7 @@ def _open_named_builds(options: ReduceOptions, servers: ForkServers, say: Say) -
     def toolchain(name: str, python: Path) -> Toolchain:
         loaded = add_releases(load_stack(name, overrides=overrides), user_home().releases)
         return Toolchain.create(
-            loaded, python=python, platform=options.platform, device=options.device, servers=servers
+            loaded, python=python, platform=options.platform, device=options.device or 0, servers=servers
         )
 
     def build(path: Path, side: Toolchain, name: str) -> Path:

@@ -179,6 +179,7 @@ def test_what_counts_as_the_failure_is_said_once(
     [
         ([], "expected FAILING_BUILD, or --bisection NAME, found neither"),
         (["--bisection", "one", "build", "--stack", "demo"], "found FAILING_BUILD, --stack"),
+        (["--bisection", "one", "--device", "0"], "found --device"),
     ],
 )
 def test_a_build_is_named_or_a_bisection(words: list[str], expected: str) -> None:
