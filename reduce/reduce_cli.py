@@ -18,7 +18,6 @@ from dataclass_click import (
 
 from ..runner.cli_options import (
     BUDGET,
-    DEVICE,
     JSON,
     PLATFORM,
     QUIET,
@@ -26,6 +25,7 @@ from ..runner.cli_options import (
     STACK,
     Completion,
     ConfiguredCommand,
+    CountType,
     DurationType,
     NumberType,
     OptionGroup,
@@ -154,7 +154,17 @@ class ReduceOptions:
         ),
     ]
     platform: Annotated[str | None, PLATFORM]
-    device: Annotated[int, DEVICE]
+    device: Annotated[
+        int | None,
+        option(
+            "-d",
+            "--device",
+            group=OptionGroup.QUESTION,
+            metavar="N",
+            type=CountType(min=0),
+            help="Run on the device of this number; the default is 0, or the bisection's own.",
+        ),
+    ]
     golden_data: Annotated[
         Path | None,
         option(
@@ -271,6 +281,7 @@ class ReduceOptions:
             "--reference-stack": self.reference_stack,
             "--reference-python": self.reference_python,
             "--platform": self.platform,
+            "--device": self.device,
             "--golden-data": self.golden_data,
         }
         return tuple(name for name, value in given.items() if value is not None)

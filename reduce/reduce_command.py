@@ -148,27 +148,29 @@ def _interpreter_hint(error: UserError, options: ReduceOptions) -> str:
     return "; name an interpreter that has it with --python, and the reference's with --reference-python"
 
 
-def _tolerance(options: ReduceOptions) -> Tolerance:
-    return Tolerance(rtol=options.rtol or 0.0, atol=options.atol or 0.0)
-
-
 def _case_tolerance(options: ReduceOptions, builds: OpenedBuilds) -> Tolerance | None:
-    """The case's own tolerance: the one that was given, or else the bisection's. None where neither has one."""
-    return _tolerance(options) if options.has_tolerance else builds.harness
+    """The case's own tolerance: each value that was given, or else the bisection's. None where neither has one."""
+    if not options.has_tolerance:
+        return builds.harness
+    known = builds.harness or Tolerance()
+    return Tolerance(
+        rtol=known.rtol if options.rtol is None else options.rtol,
+        atol=known.atol if options.atol is None else options.atol,
+    )
 
 
 def _localize(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
     builds.check_data()
     # Against a good build, any difference of a task counts. The case's own tolerance says which differences fail.
-    told = _tolerance(options)
+    case_tolerance = _case_tolerance(options, builds)
     divergence = localize(
         LocalizationRequest(
             failing=builds.failing,
             toolchain=builds.failing_toolchain,
             reference=_reference(options, builds),
             golden_data=builds.golden_data,
-            tolerance=Tolerance() if options.has_reference_run else told,
-            case_tolerance=_case_tolerance(options, builds) if options.has_reference_run else None,
+            tolerance=Tolerance() if options.has_reference_run else case_tolerance or Tolerance(),
+            case_tolerance=case_tolerance,
             timeout=builds.timeout,
             output=options.output.absolute(),
         ),
@@ -490,7 +492,7 @@ def _open_named_builds(options: ReduceOptions, servers: ForkServers, say: Say) -
     def toolchain(name: str, python: Path) -> Toolchain:
         loaded = add_releases(load_stack(name, overrides=overrides), user_home().releases)
         return Toolchain.create(
-            loaded, python=python, platform=options.platform, device=options.device, servers=servers
+            loaded, python=python, platform=options.platform, device=options.device or 0, servers=servers
         )
 
     def build(path: Path, side: Toolchain, name: str) -> Path:

@@ -209,9 +209,12 @@ def redirect_pythonpath(
 
     An entry of PYTHONPATH may lie in the checkout, and so may the sources of a package that was installed in editable
     mode. Without this, every commit would be tested with the modules of the checkout. A stack with its own PYTHONPATH
-    is not changed.
+    is not changed. A PYTHONPATH among the case's variables overrides all others, so it is replaced there.
+
+    `variables` are those of the command: the user's, overridden by the case's.
     """
-    if _PYTHONPATH in stack.environment.variables:
+    overridden = _PYTHONPATH in stack.case.variables
+    if _PYTHONPATH in stack.environment.variables and not overridden:
         return stack
     checkout = GitRepository(stack.repositories[repository].path)
     entries = [Path(entry) for entry in variables.get(_PYTHONPATH, "").split(os.pathsep) if entry]
@@ -228,6 +231,9 @@ def redirect_pythonpath(
         if folder in own or folder in entries
     )
     path = os.pathsep.join(dict.fromkeys(templates))
+    if overridden:
+        case = stack.case.model_copy(update={"variables": {**stack.case.variables, _PYTHONPATH: path}})
+        return stack.model_copy(update={"case": case})
     environment = stack.environment.model_copy(
         update={"variables": {**stack.environment.variables, _PYTHONPATH: path}}
     )
@@ -236,7 +242,7 @@ def redirect_pythonpath(
 
 def import_notice(stack: Stack, repository: str) -> str | None:
     """Return a notice about the PYTHONPATH of `redirect_pythonpath`. Return None where it set none."""
-    path = stack.environment.variables.get(_PYTHONPATH, "")
+    path = {**stack.environment.variables, **stack.case.variables}.get(_PYTHONPATH, "")
     if stack.steps or f"{{{repository}}}" not in path:
         return None
     return f"Python imports the modules of each commit, not those of your checkout: PYTHONPATH={path}"

@@ -50,16 +50,19 @@ def question_of(options: BisectOptions) -> Question:
     stack = override_pins(_stack(options), freeze=options.freeze, search=options.search)
     repository = _searched_repository(options, stack)
     command = None if options.predicate is None else _predicate(options, stack, repository)
+    variables = read_variables(options.env)
     if command is not None:
-        stack = redirect_pythonpath(stack, repository, command.words, os.environ)
-        stack = command.replace_case(stack, repository)
+        stack = command.replace_case(stack, repository).add_case_variables(variables)
+        stack = redirect_pythonpath(stack, repository, command.words, {**os.environ, **variables})
     elif options.case is None and options.runtime_dir is None:
         raise UsageError(
             f"expected a case, found none: name a script of {stack.case.repository} with --case, or a build "
             "directory with --runtime-dir"
         )
+    else:
+        stack = stack.add_case_variables(variables)
     return Question(
-        stack=add_predecessors(stack.add_case_variables(read_variables(options.env)), options.after),
+        stack=add_predecessors(stack, options.after),
         repository=repository,
         good=ends.good,
         bad=ends.bad,

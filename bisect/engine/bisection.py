@@ -339,7 +339,8 @@ def _require_worth_waiting(known: BisectionKnowledge, bad: Target) -> None:
     probes = judged_runs(known.log, bad)
     passes = [Observation(GOOD_END, Outcome.GOOD), *[Observation(0, Outcome.GOOD)] * len(probes)]
     posterior = Posterior.start(CommitGraph([[]]), known.question.rates, observations=passes)
-    if probes and not is_worth_waiting(posterior, bad=True, for_failure=True):
+    confidence = known.question.confidence
+    if probes and not is_worth_waiting(posterior, bad=True, for_failure=True, confidence=confidence):
         raise never_shown_error(bad, Judgement.BAD, len(probes))
 
 
@@ -570,7 +571,12 @@ class EndMeasurement(UnmeasuredRangeState):
             return min(runs) >= _SWAPPED_END_RUNS
         posterior = self.range_search.posterior(known, context)
         _, new_was_shown = shown if loaded.range.seeks is Seeks.REGRESSION else shown[::-1]
-        return not is_worth_waiting(posterior, bad=not new_was_shown, for_failure=shown[0])
+        return not is_worth_waiting(
+            posterior,
+            bad=not new_was_shown,
+            for_failure=shown[0],
+            confidence=self.range_search.confidence,
+        )
 
     def _give_up(self, known: BisectionKnowledge) -> NoReturn:
         """Raise `EndsError`: by their runs, the ends do not differ, or are swapped."""

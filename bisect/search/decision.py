@@ -670,17 +670,18 @@ def capacity(good: float, bad: float) -> float:
     return max(0.0, float(np.logaddexp2(0.0, slope)) - slope * (1 - good) - entropies[0] + 0.0)
 
 
-def is_worth_waiting(posterior: Posterior, *, bad: bool, for_failure: bool) -> bool:
+def is_worth_waiting(posterior: Posterior, *, bad: bool, for_failure: bool, confidence: float) -> bool:
     """Return whether an end that has run should be run again until it shows the result that it stands for.
 
     bad: whether that is the bad end; otherwise it is the good end.
     for_failure: whether a failure is awaited; otherwise a pass.
+    confidence: the confidence that the search needs, which bounds its runs.
 
     If the next run shows it with chance p, 1 / p runs are expected until it does. With each pass it becomes less likely
     that the failure is flaky, and that there is one at all. While a failure is likelier than not, it is awaited up to
     the bound of the search.
     """
-    if runs_left(posterior) < 1:
+    if runs_left(posterior, confidence=confidence) < 1:
         return False
     belief = posterior.belief
     if for_failure and belief.commits.sum() > belief.no_culprit + belief.environment:

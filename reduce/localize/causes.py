@@ -18,7 +18,7 @@ from ...runner.errors import UserError
 from ...store.vocabulary import Verdict, plural
 from ..graph.differences import uses_only_known_arguments
 from ..graph.tasks import KernelTask, TaskList
-from ..replay.replay import RecordedBuild, ReplayError, RunnableBuild, same_outputs
+from ..replay.replay import RecordedBuild, ReplayError, RunnableBuild
 from .changes import BuildChanges, Change, ChangedPart, data_changes
 from .experiments import MakeBuild, Record, RunInOrder, Steps, Tell
 from .failure import OutputJudge, UnwrittenElements, WrongOutputs, find_unwritten, last_writers
@@ -99,7 +99,6 @@ def explain(
         schedule=run.schedule,
         failing=failing,
         good=good,
-        outputs=run.outputs,
         failure=failure,
         judge=judge,
     )
@@ -288,8 +287,6 @@ class Interventions:
 
     def _fails(self, chosen: frozenset[Change]) -> Steps[bool]:
         """Return whether the good build with these changes shows some of the failure."""
-        if self._adds_nothing(chosen):
-            return False
         if chosen not in self.trials:
             yield from Tell(f"running the good build with {_describe_changes(chosen)}")
             self.trials[chosen] = yield from self._run(chosen, f"with-{len(self.trials) + 1:02}")
@@ -330,21 +327,16 @@ class Interventions:
     def _is_conclusive(self, intervention: Intervention) -> bool:
         """Return whether a run without the failure shows that the changes do not make it."""
 
-    @abstractmethod
-    def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
-        """Return whether earlier runs show that these changes have no effect in addition to the others."""
-
 
 @dataclass(kw_only=True)
 class OutputInterventions(Interventions):
     """Interventions for a build with wrong outputs.
 
-    `failing` is the failing build, with its `outputs`. `good` is the build without the changes.
+    `failing` is the failing build. `good` is the build without the changes.
     """
 
     failing: RecordedBuild
     good: RecordedBuild
-    outputs: TensorFolder
     failure: WrongOutputs
     judge: OutputJudge
 
@@ -368,15 +360,6 @@ class OutputInterventions(Interventions):
             build.tasks, self.failing.tasks, self.good.tasks
         )
 
-    def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
-        # The other changes alone gave exactly the outputs of the failing build.
-        others = self.trials.get(frozenset(self.changes.changes) - chosen)
-        return (
-            others is not None
-            and others.build is not None
-            and same_outputs(others.build.outputs, self.outputs)
-        )
-
 
 @dataclass(kw_only=True)
 class EndingInterventions(Interventions):
@@ -396,9 +379,6 @@ class EndingInterventions(Interventions):
 
     def _is_conclusive(self, intervention: Intervention) -> bool:
         return intervention.build is not None or intervention.ended is not None
-
-    def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
-        return False
 
 
 def _union(sets: frozenset[JointChanges]) -> frozenset[Change]:
@@ -501,7 +481,8 @@ def failing_sets(changes: Sequence[Element]) -> SetSearch[Element]:
     """Find the smallest sets of changes that make the build fail alone, one after the other.
 
     `changes` fail together. The most suspected come first. After each set that is found, all remaining changes are
-    tested. If they fail, they have another fault.
+    tested. If they fail, they have another fault. The first one may mask it, so this takes a run even where the first
+    set gives the same outputs as all changes do.
     """
     found: list[frozenset[Element]] = []
     remaining: list[Element] = list(changes)

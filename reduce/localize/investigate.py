@@ -346,8 +346,7 @@ def _find_divergences(
         if past_rounding is not None:
             # The tasks that carry the rounding on to the fault lie before it, and diverge only in the first search.
             attributed, search, attributor = past_rounding, wider_search, wider_attributor
-    signed_zeros = bool(attributed.sign_of_zero_tasks)
-    if signed_zeros:
+    if attributed.sign_of_zero_tasks:
         search = replace(search, tolerance=replace(search.tolerance, signed_zeros=True))
         attributor = expected.attributor(search.tolerance)
         attributed = yield from _search_signs_of_zeros(attributed, search, attributor)
@@ -365,7 +364,7 @@ def _find_divergences(
     )
     return replace(
         _findings_without_tensors(request, failing, expected, run),
-        tolerance=replace(request.tolerance, signed_zeros=True) if signed_zeros else request.tolerance,
+        tolerance=search.tolerance,
         attributed=attributed,
         cost=cost,
         downstream=downstream,

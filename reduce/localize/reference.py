@@ -567,7 +567,8 @@ class LocalizationRequest:
     Attributes:
         golden_data: the folder of the frozen inputs and outputs, or None for the failing build's own.
         tolerance: within which tensors count as equal.
-        case_tolerance: the case's own tolerance, if two builds are compared. None is the harness's default.
+        case_tolerance: the case's own tolerance, by which its outputs are judged. None is `tolerance`, or the harness's
+            default where `tolerance` is exact.
         budget: the bytes that a run may dump.
         attempts: how often to search for a divergence that does not show in every run.
         timeout: the limit of a run, in seconds.

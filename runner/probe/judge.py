@@ -24,7 +24,14 @@ from ..errors import UsageError, UserError, nearest_name, suggestion
 from ..verdict.classify import Classification, Classifier, HarnessOutcome
 from ..verdict.output_lines import plain_texts
 from ..verdict.rules import MEASURES, SENT_FROM_OUTSIDE, Ending, error_size, measure_words, signal_of
-from ..verdict.symptoms import UNITTEST_NAME, Family, SymptomReader, Symptoms, exception_family
+from ..verdict.symptoms import (
+    UNITTEST_NAME,
+    Family,
+    SymptomReader,
+    Symptoms,
+    exception_family,
+    strip_time_stamp,
+)
 
 Crash = Literal["skip", "bad", "stop"]
 """What a command that a signal ends means: a skip, a bad commit, or the end of the bisection as with `git bisect run`.
@@ -546,7 +553,7 @@ class Listener:
         signature = None if judgement is Judgement.GOOD else describe_failure(symptoms)
         evidence = found.evidence
         cause = None if judgement is Judgement.GOOD else self._symptoms.cause_line
-        if cause is not None and all(each.text != cause.text for each in evidence):
+        if cause is not None and all(strip_time_stamp(each.text) != cause.text for each in evidence):
             why = "the first error that it names"
             shown = Evidence(stream=cause.stream, line=cause.number, text=cause.text, why=why)
             evidence = (*evidence, shown)

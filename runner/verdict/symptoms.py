@@ -555,6 +555,11 @@ _TIME_STAMP = re.compile(
 """Matches the time that loggers and build services print before each line."""
 
 
+def strip_time_stamp(text: str) -> str:
+    """Return a line without the time that a logger or a build service printed before it."""
+    return _TIME_STAMP.sub("", text, count=1)
+
+
 def mask_variable_parts(text: str) -> str:
     """Return a message without what varies between runs and commits: numbers, addresses, hashes and folders.
 
@@ -633,7 +638,7 @@ _HEAD_BYTES, _TAIL_BYTES = 4 << 20, 4 << 20
 
 
 class PrintedLine(NamedTuple):
-    """A line of an output. `number` counts from 1 over both streams, and is 0 where it is not known."""
+    """A line of an output. `number` counts from 1 over both streams."""
 
     stream: OutputStream
     number: int
@@ -647,7 +652,9 @@ class SymptomReader:
     _shown: dict[Symptom, PrintedLine | None] = field(default_factory=dict[Symptom, PrintedLine | None])
     """The errors, each with the line that it was first read from. A timeout and a signal have none."""
     _counts: dict[Family, int] = field(default_factory=dict[Family, int])
-    _tails: dict[OutputStream, deque[str]] = field(default_factory=dict[OutputStream, deque[str]])
+    _tails: dict[OutputStream, deque[PrintedLine]] = field(
+        default_factory=dict[OutputStream, deque[PrintedLine]]
+    )
     """The last lines of each stream."""
     _tracebacks: Tracebacks = field(default_factory=Tracebacks)
     _expects_panic: bool = False
@@ -655,6 +662,8 @@ class SymptomReader:
     _tests: ReportedTests = field(default_factory=ReportedTests)
     _places: FailurePlaces = field(default_factory=FailurePlaces)
     _read_lines: int = 0
+    _last_counted: int = 0
+    """The number of the last line whose tests were counted."""
     _head_bytes_left: int = _HEAD_BYTES
     """The number of bytes that are still read as they come."""
     _late_chunks: deque[tuple[OutputStream, int, bytes]] = field(
@@ -667,18 +676,18 @@ class SymptomReader:
 
     def feed(self, stream: OutputStream, number: int, line: str) -> None:
         """Take one line. `number` counts from 1."""
-        texts = [*plain_texts(line)]
-        self._tail(stream).extend(texts)
+        printed = [PrintedLine(stream, number, text) for text in plain_texts(line)]
+        self._tail(stream).extend(printed)
         if self._head_bytes_left <= 0:
             self._keep_late_chunk(stream, number, f"{line.rstrip()}\n".encode("utf-8", "replace"))
             return
         self._head_bytes_left -= len(line)
-        for text in texts:
-            self._read(PrintedLine(stream, number, text))
+        for each in printed:
+            self._read(each)
 
     def skim(self, stream: OutputStream, first: int, lines: bytes) -> None:
         """Take whole lines, the first of which is number `first`. The effect is that of `feed` for each line."""
-        self._keep_tail(stream, lines)
+        self._keep_tail(stream, first, lines)
         if self._head_bytes_left <= 0:
             self._keep_late_chunk(stream, first, lines)
             return
@@ -689,9 +698,10 @@ class SymptomReader:
         """Return all that the run showed. Call it once, after the last line."""
         self._read_late_chunks()
         if self._read_lines > _MAX_PATTERN_LINES:
-            for stream, tail in self._tails.items():
-                for text in tail:
-                    self._recognize(PrintedLine(stream, 0, text))
+            counted = self._last_counted
+            for tail in self._tails.values():
+                for line in tail:
+                    self._recognize(line, counts_tests=line.number > counted)
         exit_code = ending.code or 0
         if ending.timed_out or exit_code == TIMEOUT_CODE:
             self._add(Symptom(Family.TIMEOUT, "timeout"), None)
@@ -700,10 +710,10 @@ class SymptomReader:
         if self._tests.tests == 0 and exit_code and not self._shown:
             self._add(Symptom(Family.COLLECTION, "no test ran"), None)
         last = {
-            line: mask_locations_and_times(text)
+            line: mask_locations_and_times(printed.text)
             for stream in sorted(self._tails)
-            for text in [*self._tails[stream]][-LAST_LINES:]
-            if (line := mask_variable_parts(text))
+            for printed in [*self._tails[stream]][-LAST_LINES:]
+            if (line := mask_variable_parts(printed.text))
         }
         texts = ("" if line is None else line.text for line in self._shown.values())
         return Symptoms(
@@ -718,7 +728,7 @@ class SymptomReader:
 
     @property
     def cause_line(self) -> PrintedLine | None:
-        """Return the line that the first error with a name was read from; None if there is none."""
+        """Return the line that the first error with a name was read from, without its time; None if there is none."""
         causes = (
             line
             for symptom, line in self._shown.items()
@@ -726,17 +736,18 @@ class SymptomReader:
         )
         return next(causes, None)
 
-    def _tail(self, stream: OutputStream) -> deque[str]:
+    def _tail(self, stream: OutputStream) -> deque[PrintedLine]:
         return self._tails.setdefault(stream, deque(maxlen=_TAIL_LINES))
 
-    def _keep_tail(self, stream: OutputStream, lines: bytes) -> None:
+    def _keep_tail(self, stream: OutputStream, first: int, lines: bytes) -> None:
         all_lines = lines.removesuffix(b"\n").split(b"\n")
-        last_texts: list[str] = []
-        for line in reversed(all_lines):
-            last_texts += reversed([*plain_texts(line.decode("utf-8", "replace"))])
-            if len(last_texts) >= _TAIL_LINES:
+        last: list[PrintedLine] = []
+        for place in reversed(range(len(all_lines))):
+            number, texts = first + place, [*plain_texts(all_lines[place].decode("utf-8", "replace"))]
+            last += (PrintedLine(stream, number, text) for text in reversed(texts))
+            if len(last) >= _TAIL_LINES:
                 break
-        self._tail(stream).extend(reversed(last_texts))
+        self._tail(stream).extend(reversed(last))
 
     def _keep_late_chunk(self, stream: OutputStream, first: int, lines: bytes) -> None:
         self._late_chunks.append((stream, first, lines))
@@ -772,12 +783,14 @@ class SymptomReader:
             return
         self._read_lines += 1
         if self._read_lines <= _MAX_PATTERN_LINES:
-            self._recognize(line)
+            self._recognize(line, counts_tests=True)
+            self._last_counted = line.number
 
-    def _recognize(self, line: PrintedLine) -> None:
-        text = _TIME_STAMP.sub("", line.text, count=1)
+    def _recognize(self, line: PrintedLine, *, counts_tests: bool) -> None:
+        text = strip_time_stamp(line.text)
         line = line._replace(text=text)
-        self._tests.feed(text)
+        if counts_tests:
+            self._tests.feed(text)
         if self._expects_panic:
             # Rust prints the message of a panic on the line after its place.
             self._expects_panic = False

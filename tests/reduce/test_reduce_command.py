@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect import configs
+from precision_bisect.reduce.localize.reference import LocalizationRequest
 from precision_bisect.reduce.reduce_cli import ReduceOptions, main
 from precision_bisect.reduce.reduce_command import (
     OpenedBuilds,
@@ -178,6 +179,7 @@ def test_what_counts_as_the_failure_is_said_once(
     [
         ([], "expected FAILING_BUILD, or --bisection NAME, found neither"),
         (["--bisection", "one", "build", "--stack", "demo"], "found FAILING_BUILD, --stack"),
+        (["--bisection", "one", "--device", "0"], "found --device"),
     ],
 )
 def test_a_build_is_named_or_a_bisection(words: list[str], expected: str) -> None:
@@ -357,6 +359,58 @@ def test_a_reduction_judges_by_the_tolerance_that_the_bisection_was_told(
     result = CliRunner().invoke(main, ["--bisection", "one", *words])
     assert result.stderr == "error: that is all\n"
     assert [request.tolerance for request in asked] == [Tolerance(rtol=rtol, atol=0.0)]
+
+
+@pytest.mark.parametrize(
+    ("words", "tolerance"),
+    [
+        ([], Tolerance(rtol=0.25, atol=0.125)),
+        (["--rtol", "0.5"], Tolerance(rtol=0.5, atol=0.125)),
+        (["--atol", "0"], Tolerance(rtol=0.25, atol=0.0)),
+    ],
+)
+def test_one_tolerance_leaves_the_bisection_s_other_one(
+    words: list[str], tolerance: Tolerance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Tolerance(rtol=0.25, atol=0.125)
+    (request,) = localizations(monkeypatch, tmp_path, told, "--bisection", "one", *words)
+    assert (request.tolerance, request.case_tolerance) == (Tolerance(), tolerance)
+
+
+def test_tolerances_of_zero_judge_the_outputs_without_a_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not the harness's default."""
+    (request,) = localizations(monkeypatch, tmp_path, None, "build", "--rtol", "0", "--atol", "0")
+    assert (request.tolerance, request.case_tolerance) == (Tolerance(), Tolerance())
+
+
+def localizations(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, told: Tolerance | None, *words: str
+) -> list[LocalizationRequest]:
+    """The requests of a localization by a command, where the bisection was told this tolerance."""
+    (folder / "failing" / "data").mkdir(parents=True)
+    toolchain: Any = None
+    opened = OpenedBuilds(
+        failing=folder / "failing",
+        reference=None if told is None else folder / "failing",
+        failing_toolchain=toolchain,
+        reference_toolchain=toolchain,
+        golden_data=None,
+        harness=told,
+        timeout=600,
+    )
+    asked: list[LocalizationRequest] = []
+
+    def localize(request: LocalizationRequest, *, on_progress: Callable[[str], None]) -> None:
+        asked.append(request)
+        raise UserError("that is all")
+
+    monkeypatch.setattr("precision_bisect.reduce.reduce_command.localize", localize)
+    monkeypatch.setattr("precision_bisect.reduce.reduce_command.open_builds", lambda *_: nullcontext(opened))
+    result = CliRunner().invoke(main, [*words, "--localize-only", "-o", str(folder / "out")])
+    assert result.stderr == "error: that is all\n"
+    return asked
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,22 @@ def test_a_package_that_is_installed_in_editable_mode_is_each_commit_s_own(
     assert "AssertionError: 2" in again.stderr
 
 
+def test_a_pythonpath_of_env_leads_to_each_commit_s_own_modules(
+    library: TestRepository, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(library.path)
+    environment = {**os.environ, "PRECISION_BISECT_HOME": str(home.state.parent), "PYTHONPATH": "/nowhere"}
+    words = ("--env", f"PYTHONPATH={library.path}/src:/a{{b}}", "--good", "main~8", "--bad", "main")
+    found = run_program(*words, "--", "python3", "check.py", environment=environment)
+    assert found.returncode == 0, found.stderr
+    assert "change 5" in found.stdout.splitlines()[-1]
+    assert "PYTHONPATH={library}/src:/a{{b}}" in found.stderr + found.stdout
+    script = next(library.path.glob("bisect-precision-reports/*/reproduce-bad.sh"))
+    again = subprocess.run(["sh", script], env=environment, capture_output=True, text=True, check=False)
+    assert again.returncode == 1
+    assert "AssertionError: 2" in again.stderr
+
+
 def test_a_module_that_no_end_can_import_is_said(
     library: TestRepository, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_bad_end_is_waited_for_as_long_as_the_ends_probably_differ() -> None:
     posterior = posterior.observe(Observation(GOOD_END, Outcome.GOOD))
     for _ in range(100):
         posterior = posterior.observe(Observation(15, Outcome.GOOD))
-        if not is_worth_waiting(posterior, bad=True, for_failure=True):
+        if not is_worth_waiting(posterior, bad=True, for_failure=True, confidence=0.99):
             break
     assert posterior.belief.commits.sum() < 0.5 < posterior.belief.no_culprit + posterior.belief.environment
     # A failure in one of 10 runs is missed by so many passes with 12 % at most, and no search's worth of runs is spent.
@@ -90,9 +90,22 @@ def test_a_good_end_that_fails_is_waited_for_for_three_runs_and_longer_where_the
             posterior = posterior.observe(Observation(15, outcome))
         for count in range(1, 50):
             posterior = posterior.observe(Observation(GOOD_END, Outcome.BAD))
-            if not is_worth_waiting(posterior, bad=False, for_failure=False):
+            if not is_worth_waiting(posterior, bad=False, for_failure=False, confidence=0.99):
                 return count
         return 50
 
     assert failures([Outcome.BAD]) == 3
     assert failures([Outcome.BAD, Outcome.GOOD, Outcome.BAD]) > 3
+
+
+def test_an_end_is_waited_for_within_the_bound_of_the_confidence_that_is_asked() -> None:
+    posterior = Posterior.start(CommitGraph(line(16)), Rates.unknown())
+    posterior = posterior.observe(Observation(15, Outcome.BAD))
+    while len(posterior.observations) < max_runs(posterior):
+        failed = len(posterior.observations) % 2
+        posterior = posterior.observe(Observation(GOOD_END, Outcome.BAD if failed else Outcome.GOOD))
+    usual, surer = (
+        is_worth_waiting(posterior, bad=True, for_failure=False, confidence=confidence)
+        for confidence in (0.99, 1 - 1e-9)
+    )
+    assert (usual, surer) == (False, True)

@@ -168,7 +168,6 @@ def test_changes_that_are_all_that_differs_need_no_run() -> None:
         changes=all_changes("the only one"),
         failing=anything,
         good=anything,
-        outputs=anything,
         failure=anything,
         judge=anything,
     )
@@ -194,7 +193,6 @@ def test_where_a_failure_comes_and_goes_a_change_is_cleared_by_as_many_runs_as_t
         passes=3,
         failing=wrong.recorded,
         good=right.recorded,
-        outputs=wrong.outputs,
         failure=judge.failure(wrong.outputs),
         judge=judge,
     )
@@ -208,6 +206,31 @@ def test_where_a_failure_comes_and_goes_a_change_is_cleared_by_as_many_runs_as_t
         *([(right.outputs,)] * 2 if found == "one" else ()),
     )
     assert [cause.changes for cause in causes] == [(change,) for change in changes if change.kernel == found]
+
+
+def test_a_fault_that_another_one_masks_is_a_cause_too(tmp_path: Path) -> None:
+    """Either change makes the same outputs wrong, so that each alone gives those of the failing build."""
+    right = SimulatedBuild.of(tmp_path / "right").with_outputs(tmp_path / "left")
+    wrong = SimulatedBuild.of(tmp_path / "wrong", {1: add(np.nan)}).with_outputs(tmp_path / "left-wrong")
+    assert wrong.outputs is not None
+    judge = output_judge(
+        request_of(right, tmp_path, CLOSE), right.recorded, KnownValues.from_build(right.recorded, None)
+    )
+    changes = [Change(part=ChangedPart.KERNEL, file=f"{name}.cpp", kernel=name) for name in ("one", "other")]
+    interventions = OutputInterventions(
+        changes=all_changes(*cast("Any", changes)),
+        failing=wrong.recorded,
+        good=right.recorded,
+        failure=judge.failure(wrong.outputs),
+        judge=judge,
+    )
+    recorded = replace(wrong.recorded, outputs=wrong.outputs)
+    causes = found_by(
+        interventions.causes([frozenset({change}) for change in changes]),
+        *(cast("Any", None), recorded) * 2,
+    )
+    assert {cause.changes for cause in causes} == {(change,) for change in changes}
+    assert set(interventions.trials) == {frozenset({change}) for change in changes}
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,27 @@ def test_rounding_before_a_fault_is_told_apart(tmp_path: Path, good: SimulatedBu
     assert [task.kernel for task in found.rounding] == ["scale"]
 
 
+def test_a_fault_past_rounding_is_described_with_the_tolerance_that_found_it(
+    tmp_path: Path, good: SimulatedBuild
+) -> None:
+    """The other elements of its result differ by rounding."""
+
+    def spoil_first(values: Array) -> Array:
+        added = add(1.0)(values)
+        added[0] += 1
+        added[1:] = np.nextafter(added[1:], np.float32(np.inf))
+        return added
+
+    bad = SimulatedBuild.of(
+        tmp_path / "bad",
+        {0: rounded_otherwise, 1: spoil_first},
+        tolerance=Tolerance(rtol=1e-3, atol=1e-3),
+    )
+    (first,) = investigate(tmp_path, bad, good).document().first_divergent
+    assert first.statistics is not None
+    assert (first.position, first.statistics.different) == (1, 1)
+
+
 def test_no_task_before_the_fault_is_listed_after_it(tmp_path: Path, good: SimulatedBuild) -> None:
     """Task 1 carries the rounding of task 0 on to task 2, which has the fault."""
     bad = SimulatedBuild.of(

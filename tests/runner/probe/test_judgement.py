@@ -66,6 +66,13 @@ def test_the_first_error_is_evidence_where_it_was_printed() -> None:
     assert (cause.stream, cause.line, cause.text) == ("stderr", 3, "AssertionError: sums differ")
 
 
+def test_an_error_behind_a_time_is_evidence_once() -> None:
+    listener = Listener(Classifier([]), JudgingRule(command=True))
+    listener.feed("stderr", "[03:00:01] AssertionError: sums differ")
+    found, _, _ = listener.finish(Ending(exit_code=1), None, kernels={})
+    assert [line.text for line in found.evidence if line.line] == ["[03:00:01] AssertionError: sums differ"]
+
+
 def test_only_what_is_printed_behind_the_line_before_the_case_counts() -> None:
     rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("^WRONG"))
     listener = Listener(Classifier([rule]), JudgingRule.parse("regex:WRONG"), begin_line="here")

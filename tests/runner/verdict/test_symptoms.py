@@ -335,6 +335,27 @@ def test_a_long_output_is_read_at_its_begin_and_at_its_end(monkeypatch: pytest.M
         assert one.cause_line == other.cause_line == cause
 
 
+@pytest.mark.parametrize("as_blocks", [False, True])
+def test_the_tests_of_an_endless_output_are_counted_once(as_blocks: bool) -> None:
+    """The last lines of the other stream are read again at the end."""
+    reader = SymptomReader()
+    output: list[tuple[symptoms.OutputStream, list[str]]] = [
+        ("stdout", ["== 7 passed, 2 skipped in 0.10s ==\n"]),
+        ("stderr", ["error: a thing is lost\n"] * 21_000),
+        ("stderr", ["== 5 passed in 0.20s ==\n"]),
+    ]
+    first = 1
+    for stream, lines in output:
+        if as_blocks:
+            reader.skim(stream, first, "".join(lines).encode())
+        else:
+            for number, line in enumerate(lines, first):
+                reader.feed(stream, number, line)
+        first += len(lines)
+    found = reader.finish(ended())
+    assert (found.tests, found.skipped_tests) == (12, 2)
+
+
 def test_an_endless_output_is_read_in_bounded_memory() -> None:
     reader = SymptomReader()
     for number in range(100_000):
