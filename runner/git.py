@@ -74,6 +74,11 @@ _COMMITS_PER_LOG = 4096
 """One `git log` reads at most this many commits.
 
 So several processes share a long history, and none holds much of it in memory."""
+_CHANGE_OPTIONS = (
+    *("--raw", "-z", "--no-abbrev", "--no-renames", "--no-color"),
+    *("--diff-merges=first-parent", "--ignore-submodules=none"),
+)
+"""With these options `git log` prints changes as `_parse_changes` reads them."""
 _LOG_FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
 
 _EMPTY_VARIABLE = "PRECISION_BISECT_EMPTY"
@@ -520,20 +525,8 @@ class GitRepository:
 
     def changes(self, old: str, new: str, *, paths: Sequence[str]) -> list[TreeChange]:
         """Return what the commits of `old..new` change of some files, each against its first parent."""
-        output = self.run(
-            *(
-                "log",
-                "--raw",
-                "-z",
-                "--no-abbrev",
-                "--no-renames",
-                "--no-color",
-                "--full-history",
-                "--format=",
-            ),
-            *("--diff-merges=first-parent", "--ignore-submodules=none", f"{old}..{new}", "--"),
-            *map(literal_pathspec, paths),
-        )
+        selected = ("--full-history", "--format=", f"{old}..{new}", "--", *map(literal_pathspec, paths))
+        output = self.run("log", *_CHANGE_OPTIONS, *selected)
         return _parse_changes(output.strip("\0").split("\0"))
 
     def subjects(self, shas: Sequence[str]) -> list[str]:
@@ -575,8 +568,7 @@ class GitRepository:
         mark = uuid.uuid4().hex  # It separates records, as in `_patches`.
         with _temporary_file(shas) as source:
             output = self._execute(
-                *("log", "--stdin", "--no-walk=unsorted", "--raw", "-z", "--no-abbrev", "--no-renames"),
-                *("--no-color", "--encoding=UTF-8", "--diff-merges=first-parent", "--ignore-submodules=none"),
+                *("log", "--stdin", "--no-walk=unsorted", *_CHANGE_OPTIONS, "--encoding=UTF-8"),
                 f"--format={mark}{_LOG_FIELDS}",
                 source=source,
             )

@@ -378,16 +378,15 @@ class DrivenBisection:
         self.journal.commits.add(
             search_range.repository, clone.read_commits([search_range.old, search_range.new])
         )
-        reads_on = bool(asked.opened) or asked.whole
-        if not reads_on:
+        if not asked.reads_on:
             self.progress.show_range(
                 search_range.repository, commits=loaded.commit_count, candidates=loaded.candidate_count
             )
-        stage = record_range(self.journal, loaded, asked.ordinal, replaces=reads_on)
+        stage = record_range(self.journal, loaded, asked.ordinal, replaces=asked.reads_on)
         self._stages[asked.ordinal] = stage
         if stage not in self.resumed_stages:
             # Runs of what was read before count already.
-            known = {content for content, numbers in self.run_numbers.items() if reads_on and numbers}
+            known = {content for content, numbers in self.run_numbers.items() if asked.reads_on and numbers}
             self._reuse_runs(stage, loaded, without=known)
 
     def _reuse_runs(self, stage: int, loaded: LoadedRange, *, without: Collection[str]) -> None:

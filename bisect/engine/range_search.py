@@ -256,7 +256,7 @@ class RangeSearch:
         """Return the search of the range after perturbations were tried. `found` is their answer, if there is one."""
         return replace(self, perturbations_tried=True, found_under=found, _cache=PosteriorCache())
 
-    def with_range(self, loaded: LoadedRange) -> RangeSearch:
+    def replace_range(self, loaded: LoadedRange) -> RangeSearch:
         """Return the search of the range with other candidates. Observations of its ends stay."""
         renumbered = {self.loaded.graph.bad: loaded.graph.bad}
         inherited = (

@@ -172,7 +172,7 @@ class ParentCheck(CulpritState):
             f"{named.commit[:12]} is not to blame: {why}. "
             f"Its line lacks what the good end has, so the search leaves out {plural(len(line), 'commit')} of it"
         )
-        return Enter(search.with_range(loaded), self.culprit.enclosing, (Notice(text),))
+        return Enter(search.replace_range(loaded), self.culprit.enclosing, (Notice(text),))
 
     def _conclude_outside_paths(self, parent: str) -> Advance:
         """Conclude that the change lies in commits outside of the paths to which the search was limited."""
@@ -475,7 +475,7 @@ def read_on(
         return wait
     more = known.answer(question)
     assert more is not None
-    return Enter(search.with_range(more), enclosing)
+    return Enter(search.replace_range(more), enclosing)
 
 
 def _is_answer(decision: Round | Answer) -> bool:

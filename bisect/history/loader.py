@@ -118,9 +118,9 @@ class HistoryReader:
 
     def _range(self, question: AskRange) -> LoadedRange | None:
         search_range = question.range
-        is_first = not (question.opened or question.whole)
-        if is_first and self._planned is not None and self._planned.range == search_range:
-            loaded = self._planned
+        planned = None if question.reads_on else self._planned
+        if planned is not None and planned.range == search_range:
+            loaded = planned
             self._revisions.learn(search_range.repository, loaded.commits)
         else:
             history = self._history(question)
@@ -230,7 +230,7 @@ def first_parents(repository: GitRepository, commit: str) -> FirstParents:
 
 @dataclass(frozen=True, kw_only=True)
 class RangeHistory:
-    """What was read of the commits of a range. The repository holds the rest.
+    """Holds what was read of the commits of a range. The repository has the rest.
 
     commits: all commits, parents before children. None where they are too many to be read at once.
     outline: all commits by id. None where all were read.

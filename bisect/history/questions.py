@@ -167,6 +167,11 @@ class AskRange:
     whole: bool = False
     """Whether all commits are read, however many there are."""
 
+    @property
+    def reads_on(self) -> bool:
+        """Return whether a part of the range was read before."""
+        return bool(self.opened) or self.whole
+
 
 @dataclass(frozen=True, kw_only=True)
 class AskUndone:

@@ -449,9 +449,9 @@ def _chains(base: Sequence[int]) -> tuple[Integers, Integers, Integers]:
 class Chains:
     """A history of any length, in arrays. It is cut into chains, and halved by these.
 
-    Commits are numbered so that parents come first. A chain is a run of consecutive numbers in which each commit but
-    the first has the commit before it as its only parent, and each but the last has no other child. So a history
-    without merges is one chain, and any history has about two chains for each merge.
+    Commits are numbered so that parents come first. A chain is a run of consecutive numbers. Within it, the only parent
+    of a commit is the commit before it, which has no other child. So a history without merges is one chain. Any history
+    has about two chains for each merge.
     """
 
     def __init__(self, commits: int, child: Integers, parent: Integers) -> None:

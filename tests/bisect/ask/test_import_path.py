@@ -38,6 +38,14 @@ def install_editable(interpreter: Path, file: str, text: str) -> None:
     (interpreter.parent / "lib" / PYTHON_FOLDER / "site-packages" / file).write_text(text)
 
 
+def check_reproduction(library: TestRepository, environment: dict[str, str]) -> None:
+    """The script of the report fails as the culprit does."""
+    script = next(library.path.glob("bisect-precision-reports/*/reproduce-bad.sh"))
+    again = subprocess.run(["sh", script], env=environment, capture_output=True, text=True, check=False)
+    assert again.returncode == 1
+    assert "AssertionError: 2" in again.stderr
+
+
 def import_path(library: TestRepository, program: str = "python3", **variables: str) -> str | None:
     stack = redirect_pythonpath(
         predicate_stack(library.path, name="library"),
@@ -130,10 +138,7 @@ def test_a_package_that_is_installed_in_editable_mode_is_each_commit_s_own(
     assert found.returncode == 0, found.stderr
     assert "change 5" in found.stdout.splitlines()[-1]
     assert "PYTHONPATH={library}/src" in found.stderr + found.stdout
-    script = next(library.path.glob("bisect-precision-reports/*/reproduce-bad.sh"))
-    again = subprocess.run(["sh", script], env=environment, capture_output=True, text=True, check=False)
-    assert again.returncode == 1
-    assert "AssertionError: 2" in again.stderr
+    check_reproduction(library, environment)
 
 
 def test_a_pythonpath_of_env_leads_to_each_commit_s_own_modules(
@@ -146,10 +151,7 @@ def test_a_pythonpath_of_env_leads_to_each_commit_s_own_modules(
     assert found.returncode == 0, found.stderr
     assert "change 5" in found.stdout.splitlines()[-1]
     assert "PYTHONPATH={library}/src:/a{{b}}" in found.stderr + found.stdout
-    script = next(library.path.glob("bisect-precision-reports/*/reproduce-bad.sh"))
-    again = subprocess.run(["sh", script], env=environment, capture_output=True, text=True, check=False)
-    assert again.returncode == 1
-    assert "AssertionError: 2" in again.stderr
+    check_reproduction(library, environment)
 
 
 def test_a_module_that_no_end_can_import_is_said(

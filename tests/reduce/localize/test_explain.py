@@ -22,6 +22,7 @@ from precision_bisect.reduce.localize.changes import Change, ChangedPart
 from precision_bisect.reduce.localize.document import case_failure
 from precision_bisect.reduce.localize.experiments import Record, Tell
 from precision_bisect.reduce.localize.failure import (
+    OutputJudge,
     WrongOutput,
     WrongOutputs,
     find_unwritten,
@@ -39,6 +40,7 @@ from tests.reduce.localize.test_investigation import request_of
 from tests.reduce.small_builds import BODY, SHIFT, small_build
 
 CLOSE = Tolerance(rtol=1e-5, atol=1e-5)
+TWO_KERNELS = [Change(part=ChangedPart.KERNEL, file=f"{name}.cpp", kernel=name) for name in ("one", "other")]
 
 
 def explained(folder: Path, failing: SimulatedBuild) -> Any:
@@ -54,6 +56,12 @@ def explained(folder: Path, failing: SimulatedBuild) -> Any:
         schedule=None,
     )
     return executor_in(folder).execute(explain(request, run, expected))
+
+
+def judge_of(right: SimulatedBuild, folder: Path) -> OutputJudge:
+    """What judges outputs by the golden data of a build that passes."""
+    expected = KnownValues.from_build(right.recorded, None)
+    return output_judge(request_of(right, folder, CLOSE), right.recorded, expected)
 
 
 def test_wrong_outputs_are_told_by_the_golden_data_alone(tmp_path: Path) -> None:
@@ -184,10 +192,7 @@ def test_where_a_failure_comes_and_goes_a_change_is_cleared_by_as_many_runs_as_t
     wrong = SimulatedBuild.of(tmp_path / "wrong", {1: add(1.5)}).with_outputs(tmp_path / "left-wrong")
     assert right.outputs is not None
     assert wrong.outputs is not None
-    judge = output_judge(
-        request_of(right, tmp_path, CLOSE), right.recorded, KnownValues.from_build(right.recorded, None)
-    )
-    changes = [Change(part=ChangedPart.KERNEL, file=f"{name}.cpp", kernel=name) for name in ("one", "other")]
+    judge, changes = judge_of(right, tmp_path), TWO_KERNELS
     interventions = OutputInterventions(
         changes=all_changes(*cast("Any", changes)),
         passes=3,
@@ -213,10 +218,7 @@ def test_a_fault_that_another_one_masks_is_a_cause_too(tmp_path: Path) -> None:
     right = SimulatedBuild.of(tmp_path / "right").with_outputs(tmp_path / "left")
     wrong = SimulatedBuild.of(tmp_path / "wrong", {1: add(np.nan)}).with_outputs(tmp_path / "left-wrong")
     assert wrong.outputs is not None
-    judge = output_judge(
-        request_of(right, tmp_path, CLOSE), right.recorded, KnownValues.from_build(right.recorded, None)
-    )
-    changes = [Change(part=ChangedPart.KERNEL, file=f"{name}.cpp", kernel=name) for name in ("one", "other")]
+    judge, changes = judge_of(right, tmp_path), TWO_KERNELS
     interventions = OutputInterventions(
         changes=all_changes(*cast("Any", changes)),
         failing=wrong.recorded,
