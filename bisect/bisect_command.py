@@ -459,7 +459,7 @@ class _Closing:
         if self.is_stored:
             # The command has a line of its own, so that it can be copied.
             _say(why)
-            Console(stderr=True).print(command, markup=False, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(command, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def notify(self) -> None:
         """Run the hook of --notify, if there is one."""
@@ -563,4 +563,4 @@ def _say(text: str, *, style: str | None = None, quiet: bool = False) -> None:
     console = Console(stderr=True, quiet=quiet)
     indent = len(text) - len(text.lstrip(" -"))
     parts = break_line(text, console, indent=indent)
-    console.print("\n".join(parts), style=style, markup=False, highlight=False, soft_wrap=True)
+    console.print("\n".join(parts), style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)

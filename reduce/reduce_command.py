@@ -86,7 +86,9 @@ def reduce(options: ReduceOptions) -> int:
 
     def say(text: str) -> None:
         lines = break_line(text, progress, indent=2)
-        progress.print("\n".join(lines), style="dim", markup=False, highlight=False, soft_wrap=True)
+        progress.print(
+            "\n".join(lines), style="dim", markup=False, emoji=False, highlight=False, soft_wrap=True
+        )
 
     begun = time.monotonic()
     try:

@@ -475,6 +475,9 @@ class ProbeJournal:
     def finish(self, ordinal: int, result: ProbeOutcome) -> None:
         """Record the result of a started probe, with all its evidence."""
         with self._sessions.begin() as session:
+            # These come first, because each read would write what has changed of the row until then.
+            environment = get_or_create_environment(session, result.fingerprint, result.environment)
+            build = None if result.build_key is None else _get_or_create_build(session, result)
             row = session.scalars(
                 select(ProbeRow).where(ProbeRow.bisection_id == self._bisection, ProbeRow.ordinal == ordinal)
             ).one()
@@ -494,11 +497,12 @@ class ProbeJournal:
             row.slot = result.slot
             row.host = result.host
             row.command = list(result.command)
-            row.environment_id = get_or_create_environment(session, result.fingerprint, result.environment)
-            if result.build_key is not None:
-                row.build_id = _get_or_create_build(session, result)
-            row.evidence = [
+            row.environment_id = environment
+            row.build_id = build
+            # The lists of the row are not assigned, because that would read them first.
+            session.add_all(
                 EvidenceRow(
+                    probe_id=row.id,
                     ordinal=index,
                     stream=line.stream,
                     line=line.line,
@@ -506,11 +510,11 @@ class ProbeJournal:
                     why=storable_text(line.why),
                 )
                 for index, line in enumerate(result.evidence)
-            ]
-            row.artifacts = [
-                ArtifactRow(kind=kind, path=path, bytes=size)
+            )
+            session.add_all(
+                ArtifactRow(probe_id=row.id, kind=kind, path=path, bytes=size)
                 for kind, (path, size) in result.artifacts.items()
-            ]
+            )
 
 
 def _contents_with_probes(session: Session, contents: Collection[str]) -> list[str]:

@@ -182,13 +182,11 @@ class KernelConfig:
         return next((kernel for kernel in self.kernels.values() if kernel.name == name), None)
 
 
-def kernel_names(build: Path | None) -> dict[int, str]:
+def kernel_names(build: Path) -> dict[int, str]:
     """Return the names of a build directory's kernels by function id, for messages.
 
-    The result is empty if there is no such folder, or its kernel list cannot be read.
+    The result is empty if its kernel list cannot be read.
     """
-    if build is None:
-        return {}
     try:
         kernels = KernelConfig.open(build).kernels
     except BuildOutputError:

@@ -93,7 +93,7 @@ def compare(options: CompareOptions) -> int:
 
 def _console() -> Console:
     """Return the console of a report. A terminal breaks lines between words, and nothing else does."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
 def _parse_topk(pairs: Sequence[str]) -> dict[str, str]:

@@ -494,9 +494,9 @@ class Prober:
 
 def _kernel_names(build: Path | None, ending: Ending) -> Mapping[int, str]:
     """Return the names of a failed run's kernels by function id; none where the run passed."""
-    if ending.is_clean:
+    if build is None or ending.is_clean:
         return {}
-    # The import is late because it loads numpy, which a run that passes need not wait for.
+    # The import is late because it is slow, and only a failed run with a build directory needs it.
     from ..build_output.directory import kernel_names
 
     return kernel_names(build)

@@ -47,10 +47,11 @@ def test_an_empty_file_is_no_new_store(tmp_path: Path) -> None:
 def test_foreign_bytes_in_place_of_the_log_are_refused(tmp_path: Path) -> None:
     """SQLite takes such a log as none: a history would be empty without a word."""
     file, log = tmp_path / "store.db", tmp_path / "store.db-wal"
-    open_store(sqlite_url(file))
+    open_store(sqlite_url(file)).kw["bind"].dispose()
     for header in (b"", bytes(4096)):  # what a power cut leaves
         log.write_bytes(header)
-        open_store(sqlite_url(file))
+        # A connection that closes later would remove the log.
+        open_store(sqlite_url(file)).kw["bind"].dispose()
     log.write_bytes(b"foreign " * 512)
     for look in (open_store, migrate_and_read):
         with pytest.raises(

@@ -173,6 +173,6 @@ def test_missing_and_too_large(tmp_path):
 
 
 def test_names_for_messages_are_empty_where_the_list_cannot_be_read(tmp_path: Path) -> None:
-    assert kernel_names(None) == kernel_names(tmp_path) == kernel_names(tmp_path / "absent") == {}
+    assert kernel_names(tmp_path) == kernel_names(tmp_path / "absent") == {}
     (tmp_path / "kernel_config.py").write_text("KERNELS = object()\n")
     assert kernel_names(tmp_path) == {}
