@@ -73,7 +73,7 @@ def _measure(words: Sequence[str], *, folder: Path, home: Path) -> tuple[Usage, 
 
 def bisect_with_git(made: History, *, home: Path) -> Usage:
     """Bisect with `git bisect run`."""
-    script = shlex.join(made.script)
+    script = shlex.join(made.git_script)
     words = f"git bisect start {made.bad} {made.good} && git bisect run {script} && git bisect log; git bisect reset"
     usage, told = _measure(("sh", "-c", words), folder=made.path, home=home)
     runs = len(re.findall(r"^running ", told, re.MULTILINE))

@@ -4,8 +4,9 @@
 real repository.
 """
 
+import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,7 @@ _BRANCH, _PERIOD = 3, 7
 """In each seven commits one is a merge of a branch of three."""
 _FILES = 997
 _STATES = 5
+_PINS = 100
 
 
 class Shape(StrEnum):
@@ -27,6 +29,8 @@ class Shape(StrEnum):
     """Each commit gives one file a content that it never had."""
     TOGGLE = "toggled file"
     """Each commit gives one file one of five contents, so that each undoes many earlier ones."""
+    PINS = "a hundred moved pins"
+    """Each commit changes one of many files, and a hundred commits move the pin of a submodule."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,29 +43,56 @@ class History:
     bad: str
     culprit: str
     file: str = "broken"
+    has_submodules: bool = False
 
     @property
     def script(self) -> tuple[str, ...]:
         """Return the command that fails from the culprit on."""
         return "test", "!", "-e", self.file
 
+    @property
+    def git_script(self) -> tuple[str, ...]:
+        """Return the command for git, which does not check out submodules by itself."""
+        if not self.has_submodules:
+            return self.script
+        return "sh", "-c", f"git submodule --quiet update && {shlex.join(self.script)}"
+
 
 def write_history(path: Path, shape: Shape, commits: int, *, culprit: int) -> History:
     """Write a repository with so many commits behind the good one. Commit `culprit`, from 1, is to blame."""
+    pins = list[str]()
+    if shape is Shape.PINS:
+        submodule = path.with_name("submodule")
+        pins = _import(submodule, _stream(Shape.LINEAR, _PINS, 0, pins))
+    shas = _import(path, _stream(shape, commits, culprit, pins))
+    if pins:
+        update = ["git", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init"]
+        subprocess.run(update, check=True, cwd=path)
+    return History(
+        path=path,
+        commits=commits,
+        good=shas[0],
+        bad=shas[-1],
+        culprit=shas[culprit],
+        has_submodules=bool(pins),
+    )
+
+
+def _import(path: Path, stream: Iterator[str]) -> list[str]:
+    """Make a repository of a stream, check out its last commit, and return the ids in the order of their marks."""
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(path)], check=True)
     marks = path / ".git" / "made-marks"
     with subprocess.Popen(
         ["git", "-C", str(path), "fast-import", "--quiet", f"--export-marks={marks}"], stdin=subprocess.PIPE
     ) as importer:
         assert importer.stdin is not None
-        for part in _stream(shape, commits, culprit):
+        for part in stream:
             importer.stdin.write(part.encode())
     if importer.returncode:
         raise RuntimeError(f"{path}: git fast-import failed with {importer.returncode}")
     subprocess.run(["git", "-C", str(path), "reset", "--quiet", "--hard"], check=True)
-    shas = dict(line.removeprefix(":").split() for line in marks.read_text().splitlines())
-    good, bad, bad_from = (shas[str(mark)] for mark in (1, commits + 1, culprit + 1))
-    return History(path=path, commits=commits, good=good, bad=bad, culprit=bad_from)
+    sha_of_mark = dict(line.removeprefix(":").split() for line in marks.read_text().splitlines())
+    return [sha_of_mark[str(mark)] for mark in range(1, len(sha_of_mark) + 1)]
 
 
 def range_of_checkout(path: Path, good: str, file: str) -> History:
@@ -82,8 +113,10 @@ def range_of_checkout(path: Path, good: str, file: str) -> History:
     return History(path=path, commits=commits, good=old, bad=new, culprit=added[0], file=file)
 
 
-def _stream(shape: Shape, commits: int, culprit: int) -> Iterator[str]:
-    yield _commit(1, (), {"n": "0", "state": "0"})
+def _stream(shape: Shape, commits: int, culprit: int, pins: Sequence[str]) -> Iterator[str]:
+    """Yield a stream for `git fast-import`. The pin of the submodule moves to each of `pins`, if there are any."""
+    modules = {".gitmodules": '[submodule "submodule"]\n\tpath = submodule\n\turl = ../submodule\n'}
+    yield _commit(1, (), {"n": "0", "state": "0"} | (modules if pins else {}), pin=pins[0] if pins else None)
     for place in range(1, commits + 1):
         parents = _parents(place, commits) if shape is Shape.MERGES else (place,)
         # A merge brings in what its branch changed.
@@ -91,7 +124,9 @@ def _stream(shape: Shape, commits: int, culprit: int) -> Iterator[str]:
         files = {name: text for each in changed for name, text in _changes(shape, each).items()}
         if place == culprit:
             files["broken"] = "yes"
-        yield _commit(place + 1, parents, files)
+        moved, rest = divmod(place * _PINS, commits)
+        pin = pins[moved] if pins and rest < _PINS else None
+        yield _commit(place + 1, parents, files, pin=pin)
     yield "done\n"
 
 
@@ -122,7 +157,7 @@ def _parents(place: int, commits: int) -> tuple[int, ...]:
     return (place - _BRANCH + 1, place) if step == _PERIOD - 1 else (place,)
 
 
-def _commit(mark: int, parents: tuple[int, ...], files: dict[str, str]) -> str:
+def _commit(mark: int, parents: tuple[int, ...], files: dict[str, str], *, pin: str | None) -> str:
     message = f"change {mark}"
     lines = [
         "commit refs/heads/main",
@@ -135,4 +170,6 @@ def _commit(mark: int, parents: tuple[int, ...], files: dict[str, str]) -> str:
         lines.append(f"{word} :{parent}")
     for name, text in files.items():
         lines += [f"M 100644 inline {name}", f"data {len(text)}", text]
+    if pin is not None:
+        lines.append(f"M 160000 {pin} submodule")
     return "\n".join(lines) + "\n"
