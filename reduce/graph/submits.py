@@ -367,7 +367,10 @@ _RESULTS = "precision_bisect_wants_results"
 _WHOLE = "precision_bisect_wants_all"
 """These C++ functions say whether the current task dumps its results, or all of its arguments."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_COMMENT = re.compile(rb"//[^\n]*\n|/\*.*?\*/", re.DOTALL)
+_TEXT_OR_COMMENT = re.compile(
+    rb"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|//[^\n]*\n|/\*.*?\*/""", re.DOTALL
+)
+"""A comment, or a text in which `//` begins none. The group holds a text."""
 _CONDITION = re.compile(rb"&&|\|\||\?|\band\b|\bor\b")
 """If such an operator stands before the submit in its statement, the submit may not run."""
 _WRITES = frozenset({Usage.OUTPUT, Usage.INOUT, Usage.NO_DEPENDENCY})
@@ -413,10 +416,14 @@ def _predicate(name: str, ordinals: Set[int]) -> str:
     return f"static bool {name}() {{ {body} }}\n"
 
 
+def _remove_comments(source: bytes) -> bytes:
+    return _TEXT_OR_COMMENT.sub(rb"\1", source)
+
+
 def _marker(submit: Submit, source: bytes) -> str:
     """Return the statements to put before a submit. Raises `UnmarkableError`."""
     line = source.count(b"\n", 0, submit.statement.start) + 1
-    before = _COMMENT.sub(b"", source[: submit.statement.start]).rstrip()
+    before = _remove_comments(source[: submit.statement.start]).rstrip()
     if submit.kind is SubmitKind.GRAPH:
         raise UnmarkableError(
             f"orchestration line {line}: expected single tasks, found a prepared graph of them"
@@ -444,5 +451,5 @@ def _is_unbraced_body(submit: Submit, source: bytes) -> bool:
     if not submit.blocks:
         return False
     body, statement = submit.blocks[-1].body, submit.statement
-    before = _COMMENT.sub(b"", source[body.start : statement.start]).strip()
+    before = _remove_comments(source[body.start : statement.start]).strip()
     return body.end == statement.end and before in (b"", b"else")

@@ -106,6 +106,12 @@ def test_submits_that_are_all_that_a_branch_does_are_told_apart(tmp_path: Path) 
     assert {ordinal for ordinal, _, _ in dumped(copy)} == {1, 2}
 
 
+def test_slashes_in_a_text_before_a_submit_are_no_comment() -> None:
+    body = 'CoreTaskArgs p;\np.add_input(x0);\nconst char *place = "http://x";\nrt_submit_aiv_task(0, p);'
+    source = Orchestration.parse(orchestration(body, 1).encode())
+    assert b'"http://x";' in insert_dump_markers(source, results={0}, whole=set())
+
+
 def test_a_submit_that_is_no_statement_of_a_block_is_refused() -> None:
     source = orchestration("CoreTaskArgs p;\np.add_input(x0);\nx0.ndims > 1 && rt_submit_aiv_task(0, p);", 1)
     with pytest.raises(UnmarkableError, match="line 10: expected a submit as a statement of its own"):

@@ -1,5 +1,5 @@
-"""python -m benchmarks.overhead: bisect a demo stack, and tell what of each probe's time went neither into its build
-nor into its run: choosing, checking out, verifying, classifying, storing.
+"""python -m benchmarks.overhead.between_runs: bisect a demo stack, and tell what of each probe's time went neither into
+its build nor into its run: choosing, checking out, verifying, classifying, storing.
 
 Where the stack file says how, a case is asked for its options by a run of its own, which counts here: in the first
 line. What it said is kept, as builds are; the last line is of a stack that asks for none."""
