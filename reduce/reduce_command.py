@@ -153,8 +153,8 @@ def _interpreter_hint(error: UserError, options: ReduceOptions) -> str:
 def _case_tolerance(options: ReduceOptions, builds: OpenedBuilds) -> Tolerance | None:
     """The case's own tolerance: each value that was given, or else the bisection's. None where neither has one."""
     if not options.has_tolerance:
-        return builds.harness
-    known = builds.harness or Tolerance()
+        return builds.case_tolerance
+    known = builds.case_tolerance or Tolerance()
     return Tolerance(
         rtol=known.rtol if options.rtol is None else options.rtol,
         atol=known.atol if options.atol is None else options.atol,
@@ -441,7 +441,7 @@ class OpenedBuilds:
     """The failing build and the build that it is compared with.
 
     `reference` is None where recorded values or the golden data take its place. `golden_data` None stands for the
-    failing build's own data. `harness` is the case's own tolerance, where a bisection was given one. `timeout` limits
+    failing build's own data. `case_tolerance` is the tolerance that the bisection was given, if any. `timeout` limits
     one run, in seconds.
     """
 
@@ -450,7 +450,7 @@ class OpenedBuilds:
     failing_toolchain: Toolchain
     reference_toolchain: Toolchain
     golden_data: Path | None
-    harness: Tolerance | None = None
+    case_tolerance: Tolerance | None = None
     timeout: float
 
     def check_data(self) -> None:
@@ -601,14 +601,14 @@ def _open_bisection_builds(
             say(f"preparing the toolchain of the {build.role}, {build.repository} {build.commit[:12]}")
             side = compared.prepare(build, slot, golden=golden, logs=logs / build.role)
             toolchains.append(Toolchain.from_build(side, compared.platform, compared.device, servers))
-        told = compared.rtol is not None and compared.atol is not None
+        rtol, atol = compared.rtol, compared.atol
         yield OpenedBuilds(
             failing=compared.failing.build,
             reference=compared.reference.build,
             failing_toolchain=toolchains[0],
             reference_toolchain=toolchains[1],
             golden_data=golden.directory,
-            harness=Tolerance(rtol=compared.rtol or 0.0, atol=compared.atol or 0.0) if told else None,
+            case_tolerance=None if rtol is None or atol is None else Tolerance(rtol=rtol, atol=atol),
             timeout=options.timeout or compared.timeout,
         )
 

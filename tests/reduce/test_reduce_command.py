@@ -345,7 +345,7 @@ def test_a_reduction_judges_by_the_tolerance_that_the_bisection_was_told(
         failing_toolchain=toolchain,
         reference_toolchain=toolchain,
         golden_data=None,
-        harness=Tolerance(rtol=0.25, atol=0.0),
+        case_tolerance=Tolerance(rtol=0.25, atol=0.0),
         timeout=600,
     )
     asked: list[ShrinkRequest] = []
@@ -372,8 +372,8 @@ def test_a_reduction_judges_by_the_tolerance_that_the_bisection_was_told(
 def test_one_tolerance_leaves_the_bisection_s_other_one(
     words: list[str], tolerance: Tolerance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = Tolerance(rtol=0.25, atol=0.125)
-    (request,) = localizations(monkeypatch, tmp_path, told, "--bisection", "one", *words)
+    stored = Tolerance(rtol=0.25, atol=0.125)
+    (request,) = localizations(monkeypatch, tmp_path, stored, "--bisection", "one", *words)
     assert (request.tolerance, request.case_tolerance) == (Tolerance(), tolerance)
 
 
@@ -386,18 +386,18 @@ def test_tolerances_of_zero_judge_the_outputs_without_a_reference(
 
 
 def localizations(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, told: Tolerance | None, *words: str
+    monkeypatch: pytest.MonkeyPatch, folder: Path, stored: Tolerance | None, *words: str
 ) -> list[LocalizationRequest]:
-    """The requests of a localization by a command, where the bisection was told this tolerance."""
+    """The requests of a localization by a command, where the bisection has this tolerance."""
     (folder / "failing" / "data").mkdir(parents=True)
     toolchain: Any = None
     opened = OpenedBuilds(
         failing=folder / "failing",
-        reference=None if told is None else folder / "failing",
+        reference=None if stored is None else folder / "failing",
         failing_toolchain=toolchain,
         reference_toolchain=toolchain,
         golden_data=None,
-        harness=told,
+        case_tolerance=stored,
         timeout=600,
     )
     asked: list[LocalizationRequest] = []
