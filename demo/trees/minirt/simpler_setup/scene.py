@@ -112,9 +112,7 @@ class SceneTestCase:
             for name, value in actual.items():
                 expected = getattr(args, name)
                 written = not torch.equal(expected, before[name]) or self._is_output(name, args)
-                if written and not torch.allclose(
-                    value, expected, rtol=self.RTOL, atol=self.ATOL, equal_nan=True
-                ):
+                if written and not torch.allclose(value, expected, rtol=self.RTOL, atol=self.ATOL):
                     difference = (value.double() - expected.double()).abs().max().item()
                     print(
                         f"  {label} FAILED: Golden mismatch on '{name}': max_diff={difference}, "
