@@ -114,6 +114,7 @@ bench-reduce: $(DEV_INSTALLED)
 	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.reduce $(ROOT)/benchmarks/reduce/results
 
 bench-overhead: $(DEV_INSTALLED)
+	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.overhead.between_runs
 	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.overhead
 
 bench-farm: $(DEV_INSTALLED)
