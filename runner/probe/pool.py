@@ -27,8 +27,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, cast
 
-import psutil
-
 from ..errors import UsageError, UserError
 from ..process.run import Interrupt, InterruptedWorkError
 from ..stack import Stack
@@ -262,6 +260,8 @@ def _variable(name: str, value: str) -> Generator[None]:
 
 def _kill_loky_processes() -> None:
     """Kill the processes that loky has started so far."""
+    import psutil  # a worker that is alone starts sooner without it
+
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
             if any("popen_loky" in word for word in child.cmdline()):
