@@ -385,11 +385,11 @@ class CaseResultJournal:
             )
             return list(session.scalars(query.options(*options)))
 
-    def history(self, cell_id: int) -> list[CaseResultRow]:
-        """Return the results of a cell in all nights, oldest first."""
+    def last(self, cell_id: int) -> CaseResultRow | None:
+        """Return the result of a cell in the newest night that has one."""
         with self._sessions() as session:
             query = select(CaseResultRow).where(CaseResultRow.cell_id == cell_id)
-            return list(session.scalars(query.order_by(CaseResultRow.night_id)))
+            return session.scalar(query.order_by(CaseResultRow.night_id.desc()).limit(1))
 
 
 def _find_result(session: Session, night_id: int, cell_id: int) -> CaseResultRow | None:

@@ -488,15 +488,15 @@ class Examiner:
         """Return the result of an earlier night that this night's runs would only repeat; None where there is none."""
         if self._config.unchanged == "run":
             return None
-        history = self._journal.results.history(cell.id)
-        if not history or history[-1].content != content or history[-1].status not in _REUSABLE_STATUSES:
+        result = self._journal.results.last(cell.id)
+        if result is None or result.content != content or result.status not in _REUSABLE_STATUSES:
             return None
-        if history[-1].same_as_id is None and not history[-1].runs:
+        if result.same_as_id is None and not result.runs:
             return None
-        last = self._journal.runs.last(cell.id, content)
-        if last is None or last.environment.fingerprint != self._runner.environment(cell):
+        run = self._journal.runs.last(cell.id, content)
+        if run is None or run.environment.fingerprint != self._runner.environment(cell):
             return None
-        return history[-1]
+        return result
 
     def _decide(self, cell: CellRow, seen: "_SeenRuns") -> CaseResult:
         """Return the result of a cell without an open regression."""

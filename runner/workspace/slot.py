@@ -573,7 +573,7 @@ class Worktree:
         """
         try:
             old = (administration / _SAVED_COMMIT).read_text()
-            changed = GitRepository(self.path).run(
+            changed = old != sha and GitRepository(self.path).run(
                 "diff-tree", "-r", "--name-only", old, sha, "--", ":(glob)**/.gitattributes"
             )
         except (OSError, GitError):

@@ -289,7 +289,7 @@ def test_what_was_built_in_a_worktree_that_is_gone_does_not_count(small: SmallSt
     slot.record_step("step", "key")
     slot.check_out(small.revisions(workspace))
     assert slot.step_key("step") == "key"
-    spoil_index(slot)
+    spoil_git_file(slot)
     slot.check_out(small.revisions(workspace))
     assert slot.step_key("step") is None
 
