@@ -30,6 +30,7 @@ from ..meaning.ladder import (
     LadderVerdict,
     PassCase,
     Rung,
+    State,
     dump_lines,
     excerpt,
     explain,
@@ -103,15 +104,21 @@ def explain_build(options: ExplainOptions) -> int:
             print(_stable_message(explanation))
         else:
             print("\n".join(_text(report)))
-        is_judged = explanation.verdict not in _NOT_JUDGED or not options.check
-        return _exit_code(explanation) if is_judged else UNDECIDED
+        return _check_code(explanation) if options.check else _exit_code(explanation)
 
     code = run_command(body)
     return _CHECK_CODES.get(code, code) if options.check else code
 
 
+def _check_code(explanation: LadderExplanation) -> int:
+    """Return the exit code for a check of one commit, which is wrong whatever pass is to blame."""
+    if explanation.verdict is LadderVerdict.WRONG_AT_FIRST_DUMP:
+        return FOUND
+    return UNDECIDED if explanation.verdict in _NOT_JUDGED else _exit_code(explanation)
+
+
 def _exit_code(explanation: LadderExplanation) -> int:
-    if explanation.verdict is LadderVerdict.NOTHING_EXECUTED:
+    if explanation.verdict in (LadderVerdict.NOTHING_EXECUTED, LadderVerdict.WRONG_AT_FIRST_DUMP):
         return UNDECIDED
     if explanation.verdict is not LadderVerdict.RIGHT_IR:
         return FOUND
@@ -389,6 +396,8 @@ def _message(explanation: LadderExplanation, *, numbered: bool) -> str:
             return f"the tolerance is below one rounding of the type of {outputs}: give --rtol and --atol"
         case LadderVerdict.WRONG_BEFORE_PASSES:
             return "the program is wrong before any pass: the kernel, its inputs or its reference is at fault"
+        case LadderVerdict.WRONG_AT_FIRST_DUMP:
+            return f"not decided: {_first_executed(explanation, numbered=numbered)}"
         case LadderVerdict.PASS_CHANGED_VALUES:
             return f"{where} {_change(bad, _evidence(explanation, FirstDifference), numbered=numbered)}"
         case LadderVerdict.MEMORY_FAULT:
@@ -401,6 +410,16 @@ def _message(explanation: LadderExplanation, *, numbered: bool) -> str:
             return f"not decided: {plural(missing, 'dump')} could not be executed, and the IR is right after the others"
         case LadderVerdict.NOTHING_EXECUTED:
             return "not decided: no dump could be executed"
+
+
+def _first_executed(explanation: LadderExplanation, *, numbered: bool) -> str:
+    ladder = _evidence(explanation, Ladder)
+    first = None if ladder is None else ladder.first_executed
+    if first is None:
+        return "no dump could be executed"
+    name = _pass_name(first) if numbered else first.dump.pass_name
+    what = "is wrong" if first.state is State.WRONG else "misplaces a tile"
+    return f"the first dump that could be executed, after {name}, {what}; an earlier pass or the kernel may be at fault"
 
 
 def _change(bad: Rung | None, difference: FirstDifference | None, *, numbered: bool) -> str:

@@ -220,10 +220,9 @@ class Ladder:
         return next((rung for rung in reversed(before) if rung.is_good), None)
 
     @property
-    def starts_wrong(self) -> bool:
-        """Return whether the program is wrong before any pass. Then the case or its check is at fault."""
-        first = next((rung for rung in self.rungs if rung.state is not State.NOT_EXECUTED), None)
-        return first is not None and first.state is State.WRONG
+    def first_executed(self) -> Rung | None:
+        """Return the first rung that was executed. The passes before it cannot be judged."""
+        return next((rung for rung in self.rungs if rung.state is not State.NOT_EXECUTED), None)
 
 
 @dataclass(frozen=True)
@@ -412,6 +411,7 @@ class LadderVerdict(Enum):
     CHECK_CANNOT_FAIL = "the check passes whatever the outputs are"
     TOLERANCE_OUT_OF_REACH = "the tolerance is below one rounding of the output's type"
     WRONG_BEFORE_PASSES = "the program is wrong before any pass"
+    WRONG_AT_FIRST_DUMP = "the first dump that could be run is wrong"
     PASS_CHANGED_VALUES = "a pass changed what the program computes"
     MEMORY_FAULT = "a pass put a tile where it must not lie"
     RIGHT_IR = "the IR is right after every pass that was run"
@@ -519,9 +519,14 @@ def explain(folder: Path, case: PassCase) -> LadderExplanation:
 
 
 def _judge_without_change(ladder: Ladder) -> LadderVerdict:
-    if all(rung.state is State.NOT_EXECUTED for rung in ladder.rungs):
+    first = ladder.first_executed
+    if first is None:
         return LadderVerdict.NOTHING_EXECUTED
-    return LadderVerdict.WRONG_BEFORE_PASSES if ladder.starts_wrong else LadderVerdict.RIGHT_IR
+    if first.is_good:
+        return LadderVerdict.RIGHT_IR
+    return (
+        LadderVerdict.WRONG_BEFORE_PASSES if first is ladder.rungs[0] else LadderVerdict.WRONG_AT_FIRST_DUMP
+    )
 
 
 def _find_cause(folder: Path, good: Rung, bad: Rung, case: PassCase) -> Iterator[ExplanationStep]:
@@ -649,8 +654,14 @@ def _largest_radius(numbers: Numbers, expected: Tensor, case: PassCase) -> float
     """Return the largest bound of an element's error, in tolerances. 0 for integers."""
     if numbers.radius is None or not numbers.radius.numel():
         return 0.0
+    return _largest_share(numbers.radius, expected, case)
+
+
+def _largest_share(differences: Tensor, expected: Tensor, case: PassCase) -> float:
+    """Return the largest difference, in tolerances. No difference is 0 tolerances, even of a tolerance of 0."""
     allowed = case.atol + case.rtol * expected.to(torch.float64).abs()
-    return float((numbers.radius / allowed).nan_to_num(nan=torch.inf, posinf=torch.inf).max())
+    shares = torch.where(differences == 0, 0.0, differences / allowed)
+    return float(shares.nan_to_num(nan=torch.inf, posinf=torch.inf).max())
 
 
 def _can_fail(name: str, case: PassCase) -> bool:
@@ -802,8 +813,7 @@ def _order_spread(contents: Sequence[Tensor], dtype: ElementType, expected: Tens
             total = round_floats(total + part, dtype)
         sums.append(total)
     all_sums = torch.stack(sums)
-    allowed = case.atol + case.rtol * expected.to(torch.float64).abs()
-    return float(((all_sums.amax(0) - all_sums.amin(0)) / allowed).max())
+    return _largest_share(all_sums.amax(0) - all_sums.amin(0), expected, case)
 
 
 def _cast_chains(dump: DumpFile, before: IrProgram, after: IrProgram) -> Iterator[CastChain]:

@@ -414,6 +414,7 @@ class ExplanationReport(Document):
         "check_cannot_fail",
         "tolerance_out_of_reach",
         "wrong_before_passes",
+        "wrong_at_first_dump",
         "pass_changed_values",
         "memory_fault",
         "right_ir",

@@ -84,6 +84,13 @@ def test_a_program_that_is_wrong_before_any_pass(tmp_path: Path, case: PassCase)
     assert len(answer.steps) == 1
 
 
+def test_nothing_is_blamed_where_the_first_dump_that_runs_is_wrong(tmp_path: Path, case: PassCase) -> None:
+    odd = text().replace("pl.tile.muls", "pl.tile.quantum")
+    answer = explain(write(tmp_path, odd, odd, text("3.0", "__tile")), case)
+    assert (answer.verdict, answer.not_executed) == (LadderVerdict.WRONG_AT_FIRST_DUMP, 2)
+    assert answer.first_bad is None
+
+
 def test_right_ir_is_handed_on(tmp_path: Path, case: PassCase) -> None:
     odd = text(suffix="__ssa_v1").replace("pl.tile.muls", "pl.tile.quantum")
     answer = explain(write(tmp_path, text(), odd, text(suffix="__tile")), case)
@@ -132,6 +139,17 @@ def test_what_rounding_can_do_is_measured_in_tolerances(tmp_path: Path, case: Pa
     assert 0.4 < found.rounding_bound < 2
     loose = examine_check(folder, replace(case, rtol=1e-3, atol=0.0))
     assert loose.rounding_bound == pytest.approx(found.rounding_bound * 2.0**-23 / 1e-3)
+
+
+def test_an_exact_zero_is_within_a_tolerance_of_zero(tmp_path: Path) -> None:
+    values = X.clone()
+    values[0, 0] = 0.0
+    strict = PassCase(
+        inputs={"x": values, "y": torch.zeros(8, 8)}, expected={"y": 2 * values}, rtol=1e-5, atol=0.0
+    )
+    bound = examine_check(write(tmp_path, text()), strict).rounding_bound
+    assert bound is not None
+    assert bound < 1
 
 
 def notes(folder: Path, case: PassCase) -> list[object]:

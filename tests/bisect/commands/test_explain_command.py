@@ -127,6 +127,15 @@ def test_a_program_that_is_wrong_before_any_pass(tmp_path: Path) -> None:
     assert "wrong before any pass" in done.output
 
 
+def test_an_earlier_pass_is_not_acquitted_where_the_first_dump_that_runs_is_wrong(tmp_path: Path) -> None:
+    odd = text().replace("pl.tile.exp", "pl.tile.quantum")
+    folder = build(tmp_path / "b", odd, odd, text("3.0", places=APART))
+    done = explain(folder)
+    assert done.exit_code == 6
+    assert "the first dump that could be executed, after 02 Pass2, is wrong" in " ".join(done.output.split())
+    assert explain(folder, "--check").exit_code == 1
+
+
 def test_hostile_dumps_leave_it_undecided_and_are_not_executed(tmp_path: Path) -> None:
     written = tmp_path / "written"
     hostile = f"open({str(written)!r}, 'w')\n\x1b[31m def f(:\n"
