@@ -127,12 +127,13 @@ def test_a_right_ladder_has_no_bad_rung(tmp_path: Path, case: PassCase) -> None:
     ladder = run_dumps(write(tmp_path, ("frontend", text()), ("Rename", text(suffix="_1"))), case)
     assert ladder.first_bad is None
     assert ladder.last_good.dump.pass_name == "Rename"
-    assert not ladder.starts_wrong
+    assert ladder.first_executed is ladder.rungs[0]
 
 
 def test_a_case_that_is_wrong_from_the_start_is_no_pass_s_fault(tmp_path: Path, case: PassCase) -> None:
     ladder = run_dumps(write(tmp_path, ("frontend", text("3.0")), ("Rename", text("3.0", suffix="_1"))), case)
-    assert ladder.starts_wrong
+    assert ladder.first_executed is ladder.rungs[0]
+    assert ladder.rungs[0].state is State.WRONG
     assert ladder.first_bad is None
 
 
