@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...runner.build_output.directory import TensorFolder
 from ...runner.build_output.files import BuildOutputError
@@ -226,11 +226,15 @@ class OrderTrials:
         )
 
     def _fails(self, outputs: TensorFolder) -> bool | None:
-        """Return whether some outputs are wrong, or None if they cannot be read."""
+        """Return whether some outputs are wrong, or None if they cannot be read.
+
+        Two NaN are close, as to `OutputJudge`.
+        """
+        tolerance = replace(self.tolerance, equal_nan=True)
         try:
             return any(
                 name not in outputs.names
-                or differs(outputs.tensor(name), self.expected.tensor(name), self.tolerance)
+                or differs(outputs.tensor(name), self.expected.tensor(name), tolerance)
                 for name in self.expected.names
             )
         except BuildOutputError:

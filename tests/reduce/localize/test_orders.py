@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -105,6 +106,25 @@ class Trials:
     def confirm(self, trials: tuple[OrderTrial, ...]) -> OrderConfirmation | None:
         """Of `OrderTrials`."""
         return self._executor.execute(self._trials.confirm(trials))
+
+
+class NanBuild(FakeBuild):
+    """Puts out NaN in each order."""
+
+    @property
+    def outputs(self) -> TensorFolder:
+        return saved(self.folder, math.nan)
+
+
+def test_an_expected_nan_fails_in_no_order(tmp_path: Path) -> None:
+    trials = OrderTrials(
+        failing=cast("RecordedBuild", NanBuild(tmp_path, lambda _: False)),
+        schedules={name: {} for name in ORDERS},
+        expected=saved(tmp_path, math.nan),
+        tolerance=Tolerance(rtol=1e-5, atol=1e-5, equal_nan=False),
+    )
+    tried = executor_in(tmp_path).execute(trials.try_all())
+    assert [trial.failed for trial in tried] == [0] * len(tried)
 
 
 def order_trials(folder: Path, fails: Callable[[str | None], bool | None]) -> tuple[Trials, FakeBuild]:
