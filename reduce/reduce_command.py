@@ -151,14 +151,21 @@ def _interpreter_hint(error: UserError, options: ReduceOptions) -> str:
 
 
 def _case_tolerance(options: ReduceOptions, builds: OpenedBuilds) -> Tolerance | None:
-    """The case's own tolerance: each value that was given, or else the bisection's. None where neither has one."""
+    """Return the case's own tolerance: each value that was given, or else the bisection's. None where neither has one.
+
+    Raises `UsageError` where one value was given, and nothing tells the other.
+    """
     if not options.has_tolerance:
         return builds.case_tolerance
-    known = builds.case_tolerance or Tolerance()
-    return Tolerance(
-        rtol=known.rtol if options.rtol is None else options.rtol,
-        atol=known.atol if options.atol is None else options.atol,
-    )
+    known = builds.case_tolerance
+    rtol = known.rtol if known is not None and options.rtol is None else options.rtol
+    atol = known.atol if known is not None and options.atol is None else options.atol
+    if rtol is None or atol is None:
+        given, missing = ("--atol", "--rtol") if rtol is None else ("--rtol", "--atol")
+        raise UsageError(
+            f"{given}: expected {missing} with it, because this build has no tolerance of a bisection"
+        )
+    return Tolerance(rtol=rtol, atol=atol)
 
 
 def _localize(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:

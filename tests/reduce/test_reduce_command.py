@@ -377,6 +377,13 @@ def test_one_tolerance_leaves_the_bisection_s_other_one(
     assert (request.tolerance, request.case_tolerance) == (Tolerance(), tolerance)
 
 
+def test_half_a_tolerance_is_refused_where_nothing_tells_the_other_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(AssertionError, match="--rtol: expected --atol with it"):
+        localizations(monkeypatch, tmp_path, None, "build", "--rtol", "0.5")
+
+
 def test_tolerances_of_zero_judge_the_outputs_without_a_reference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
