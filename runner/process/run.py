@@ -221,9 +221,14 @@ def _secret_parts(name: str, value: str) -> Iterator[str]:
     yield from filter(_is_probable_secret, url_passwords(value))
 
 
+_BASE64 = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[A-Za-z0-9+/]{20,}={0,2}")
+"""A key of 20 characters or more in base64, which may begin with `/`. Paths seldom look so."""
+
+
 def _is_probable_secret(text: str) -> bool:
     """Return whether a text of a variable that looks like a secret is no path, number or common word."""
-    if len(text) < _MIN_SECRET or text.startswith(("/", "./", "~/")):
+    is_path = text.startswith(("/", "./", "~/")) and not _BASE64.fullmatch(text)
+    if len(text) < _MIN_SECRET or is_path:
         return False
     is_word = text.isalpha() and (text.islower() or text.isupper() or text.istitle())
     return len(text) >= _MIN_SECRET_WORD if is_word else not re.fullmatch(r"[\d.,:+-]*", text)

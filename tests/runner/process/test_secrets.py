@@ -22,6 +22,7 @@ SECRETS = {
     "DATABASE_URL": "postgres://host/db?user=me&password=qu3ryPart&sslmode=require",
     "GIT_CONFIG_VALUE_0": "Authorization: Basic dXNlcjpwdzE=",
     "CARGO_REGISTRY_TOKEN": "cio0a1b2c3d4",
+    "AWS_SECRET_ACCESS_KEY": "/wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKE",
     "UNKNOWN": "zX9zX9zX9zX9zX9z",
 }
 COMMON = {
