@@ -555,7 +555,7 @@ def _say_incident(incident: IncidentReport, results: Sequence[CaseReport], conso
     ]
     if not incident.open:
         fixed = incident.fixed_by
-        lines.append(f"fixed by {fixed[:12]}" if fixed else "fixed by one of several commits")
+        lines.append(f"fixed by {fixed[:12]}" if fixed else "fixed; which commit did it is not known")
     failing = [case for case in incident.cases if not case.passes_again]
     passed = {_cell_key(each): each.message for each in results if each.status is CaseStatus.PASSED}
     for case in failing[:_MAX_CASES]:
