@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import chain
@@ -21,6 +22,7 @@ from ...runner.errors import EndsError, UsageError, UserError
 from ...runner.git import GITLINK, GitRepository
 from ...runner.overlays import CherryPicks, list_patches
 from ...runner.pins import Revisions
+from ...runner.settings import is_file
 from ...runner.stack import Overlay, display_text
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import InheritedVariables, case_variables
@@ -339,7 +341,7 @@ def _check_file(
 def _check_words(command: Predicate, repository: GitRepository) -> None:
     """Raise `UsageError` where the command is one word that a shell would split, and no file has that name."""
     first, *others = command.words
-    if others or " " not in first.strip() or (repository.path / command.folder / first).exists():
+    if others or " " not in first.strip() or is_file(repository.path / command.folder / first):
         return
     raise UsageError(
         f"-- {shlex.quote(first)}: expected the program and each argument as separate words, found one word; remove "
@@ -539,7 +541,7 @@ def files_of_command(request: BisectRequest) -> Iterator[Path]:
     """Yield the files that the commands name by their full path, such as a script outside of the repositories."""
     for text in _words_of_command(request):
         for file in {Path(text), *map(Path, _FILE.findall(text))}:
-            if file.is_absolute() and file.is_file():
+            if file.is_absolute() and is_file(file):
                 yield file
 
 
@@ -553,8 +555,10 @@ def _texts_of_command(request: BisectRequest) -> Iterator[str]:
     """Yield the words of the commands, and the texts of the files that they name by their full path."""
     yield from _words_of_command(request)
     for file in files_of_command(request):
-        if file.stat().st_size <= _MAX_SCRIPT_BYTES:
-            yield file.read_text(encoding="utf-8", errors="replace")
+        # A program may be a file that can be executed and not be read.
+        with suppress(OSError):
+            if file.stat().st_size <= _MAX_SCRIPT_BYTES:
+                yield file.read_text(encoding="utf-8", errors="replace")
 
 
 def _words_of_command(request: BisectRequest) -> Iterator[str]:

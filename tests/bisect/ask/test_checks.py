@@ -6,10 +6,19 @@ from typing import Any
 
 import pytest
 
+from precision_bisect.bisect.ask.ends import files_of_command
 from precision_bisect.bisect.ask.prepare import check_histories
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.git import GitRepository
 from tests.conftest import TestRepository
+
+
+def test_a_text_too_long_for_a_path_is_no_file_of_a_command(tmp_path: Path) -> None:
+    script = tmp_path / "check.sh"
+    script.touch()
+    case = SimpleNamespace(command=["sh", "-c", f"{script} && echo /{'x' * 300}"], after=[])
+    request: Any = SimpleNamespace(stack=SimpleNamespace(case=case, steps={}), case_text="")
+    assert {*files_of_command(request)} == {script}
 
 
 def workspace(**repositories: GitRepository) -> Any:
