@@ -655,7 +655,7 @@ SQLITE_PREFIX = "sqlite:///"
 
 
 class StoreError(Exception):
-    """The store cannot be opened or written. The message says what was expected, what was found, and what to do."""
+    """The store cannot be opened, read or written. The message says what was expected and found, and what to do."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(hide_credentials(message))

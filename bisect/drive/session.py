@@ -31,7 +31,7 @@ from ...runner.workspace.home import Home, sole_holder
 from ...runner.workspace.slot import Workspace
 from ...store.bisections import BisectionJournal, EarlierRunJournal
 from ...store.database import database_message, open_store
-from ...store.durable_files import make_folder, read_document, write_document
+from ...store.durable_files import DocumentError, make_folder, read_document, write_document
 from ...store.tables import ProbeRow
 from ...store.vocabulary import (
     BisectionOutcome,
@@ -173,8 +173,10 @@ class StoredBisection:
             cls(each, each.row().name, home) for each in BisectionJournal.unfinished_bisections(sessions)
         ]
         for bisection in unfinished:
-            if bisection.request.belongs_to(checkout):
-                return bisection
+            # A record that a later version of this tool wrote stands in the way of no other one.
+            with suppress(DocumentError):
+                if bisection.request.belongs_to(checkout):
+                    return bisection
         others = ", ".join(each.name for each in unfinished)
         found = f"only of other checkouts: name one of {others}" if others else "none"
         raise UserError(

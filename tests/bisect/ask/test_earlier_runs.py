@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sqlalchemy import select
 
 from precision_bisect.bisect.ask.earlier_runs import (
     ReusableBisections,
@@ -26,6 +27,7 @@ from precision_bisect.runner.workspace.environment import EnvironmentReader
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import EarlierRunJournal
 from precision_bisect.store.nights import CaseResult, CaseRun, CellKey, JobJournal
+from precision_bisect.store.tables import BisectionRow
 from precision_bisect.store.vocabulary import BisectionOutcome, CaseStatus, Verdict
 from tests.bisect.engine.simulated import loaded_range
 from tests.bisect.report.stored_bisection import (
@@ -152,6 +154,14 @@ def test_a_fault_that_was_bisected_twice_is_one(tmp_path: Path) -> None:
     assert earlier is not None
     assert earlier.faults == FlakyShare(flaky=1, all=1)
     assert sum(tally.passes * tally.commits for tally in earlier.good) == 6
+
+
+def test_a_record_of_a_later_version_tells_nothing(tmp_path: Path) -> None:
+    stored = bisection(tmp_path)
+    with stored.sessions.begin() as session:
+        row = session.scalars(select(BisectionRow)).one()
+        row.conclusion = {**(row.conclusion or {}), "of_a_later_version": True}
+    assert remembered(stored) is None
 
 
 def test_another_platform_or_another_kind_of_failure_tells_nothing(tmp_path: Path) -> None:

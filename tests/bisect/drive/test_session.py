@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -25,6 +26,7 @@ from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import EarlierRunJournal
 from precision_bisect.store.database import sqlite_url
 from precision_bisect.store.durable_files import read_document, write_document
+from precision_bisect.store.tables import BisectionRow
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.bisect.drive.small_request import small_request
 from tests.runner.small_stack import SmallStack
@@ -84,6 +86,17 @@ def test_without_a_name_the_newest_unfinished_one_is_found(
     StoredBisection.find("second", sessions=sessions, home=home).conclude(concluded(BisectionOutcome.BUDGET))
     # One whose budget was spent is not finished.
     assert newest() == "second"
+
+
+def test_a_record_of_a_later_version_stands_in_no_other_one_s_way(
+    plan: Plan, sessions: sessionmaker[Session], home: Home, small: SmallStack
+) -> None:
+    for name in ("first", "second"):
+        StoredBisection.begin(replace(plan, name=name), sessions=sessions, home=home)
+    with sessions.begin() as session:
+        row = session.scalars(select(BisectionRow).where(BisectionRow.name == "second")).one()
+        row.request = {**row.request, "of_a_later_version": True}
+    assert StoredBisection.newest_of(small.tool.path, sessions=sessions, home=home).name == "first"
 
 
 def test_without_a_name_those_of_other_checkouts_are_left_alone(
