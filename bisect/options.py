@@ -82,7 +82,6 @@ def _checkout_store() -> str | None:
 _PATH = PathType()
 _CONFIDENCE = NumberType(0.5, 1, max_open=True)
 _TOLERANCE = NumberType(min=0)
-_RUNS = CountType(min=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -535,7 +535,7 @@ def _untestable_phrase(loaded: LoadedRange, suspects: Sequence[int], advice: str
     left_out = sum(loaded.candidates[node] in loaded.range.skip for node in suspects)
     why = _TEST_ADVICE if advice is None else advice
     if left_out and not advice:
-        why = f"; --skip leaves out {left_out} of them"
+        why = f"; --skip leaves out {'it' if len(suspects) == 1 else f'{left_out} of them'}"
     phrase = _suspects_phrase(loaded, suspects)
     if len(suspects) == 1:
         return f"{phrase}, which could not be tested{why}"

@@ -60,11 +60,6 @@ class CommitRange:
     bad: int
     good_side: tuple[Commit, ...]
 
-    @property
-    def collapsed_count(self) -> int:
-        """Return the number of commits that need no test of their own."""
-        return len(self.good_side) + sum(len(node.members) - 1 for node in self.nodes)
-
 
 def touches(commit: Commit, paths: Sequence[str]) -> bool:
     """Return whether a commit changes one of these files or folders, against its first parent.
