@@ -7,7 +7,8 @@ In between, `likeness` gives a probability. It is a prior: how often two failure
 """
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
 
 from .symptoms import (
     UNITTEST_NAME,
@@ -61,6 +62,8 @@ _OTHER_CODE = 0.5
 """Two failures are this likely the same if they differ in their exit codes alone."""
 
 _WORD = re.compile(r"[A-Za-z_]\w+")
+_TOKEN = re.compile(r"[^\s/'\":,;()\[\]{}<>]+")
+"""A part of a text that varies as a whole, such as the name of a temporary file."""
 
 
 def likeness(run: Symptoms, failing_runs: Sequence[Symptoms], passing_runs: Sequence[Symptoms]) -> float:
@@ -69,7 +72,39 @@ def likeness(run: Symptoms, failing_runs: Sequence[Symptoms], passing_runs: Sequ
     `failing_runs` are what that end's failing runs showed, at least one. `passing_runs` are what passing runs showed.
     """
     usual_errors, usual_lines = all_errors(passing_runs), all_last_lines(passing_runs)
+    run, *failing_runs = _mask_random_tokens(run, failing_runs)
     return max(_run_likeness(run, end, usual_errors, usual_lines) for end in failing_runs)
+
+
+def _mask_random_tokens(run: Symptoms, failing_runs: Sequence[Symptoms]) -> Iterator[Symptoms]:
+    """Yield a run, and then the failing end's runs, without what varies between these, such as temporary names.
+
+    A text is masked if all runs of the end print it, but for a minority of its tokens.
+    """
+    tokens = [{*_TOKEN.findall(" ".join(_texts(end)))} for end in failing_runs]
+    constant = tokens[0].intersection(*tokens)
+
+    def mask(text: str) -> str:
+        return _TOKEN.sub(lambda token: token[0] if token[0] in constant else "*", text)
+
+    def is_mostly_constant(text: str) -> bool:
+        found = _TOKEN.findall(text)
+        return 2 * sum(token in constant for token in found) > len(found)
+
+    masked = [{mask(text) for text in _texts(end) if is_mostly_constant(text)} for end in failing_runs]
+    common = masked[0].intersection(*masked)
+    for each in (run, *failing_runs):
+        new = {text: mask(text) for text in _texts(each) if mask(text) in common}
+        yield replace(
+            each,
+            shown=tuple(replace(symptom, text=new.get(symptom.text, symptom.text)) for symptom in each.shown),
+            last_lines=tuple(new.get(line, line) for line in each.last_lines),
+        )
+
+
+def _texts(run: Symptoms) -> Iterator[str]:
+    yield from (symptom.text for symptom in run.shown)
+    yield from run.last_lines
 
 
 def differ_in_code_alone(run: Symptoms, failing_runs: Sequence[Symptoms]) -> bool:

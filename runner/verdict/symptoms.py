@@ -517,10 +517,19 @@ _EMPTY_CHECK = re.compile(
     r"(?i)\b(?:skip(?:s|ped|ping)?|disabled|nothing|already running|another instance"
     r"|not (?:run|checked|available|supported|found)|no (?:tests?|checks?|cases?|devices?|gpus?))\b"
 )
-_FOLDERS = (re.compile(r"(?<![\w.])(?:[A-Za-z]:)?/(?:[^\s/'\":,()]+/)+"), "")
+_TEMPORARY = (
+    re.compile(
+        r"(?<![\w.])/(?:private/)?(?:var/)?tmp/[^\s/'\":,()]*?(?=(?:\.[a-z]+)?(?:[\s'\":,()]|$))"
+        r"|\btmp(?:\.[A-Za-z0-9]{6,}|[a-z0-9_]{8})\b"
+    ),
+    "#",
+)
+"""A file right in a folder of temporary files, or what mktemp and Python's tempfile call one."""
+_FOLDERS = (re.compile(r"(?<![\w./])(?:file://)?(?:[A-Za-z]:)?/(?:[^\s/'\":,()]+/)+"), "")
 _ADDRESSES = (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#")
 _SPACES = (re.compile(r"\s+"), " ")
 _VARIABLE_PARTS = (
+    _TEMPORARY,
     _FOLDERS,
     _ADDRESSES,
     (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b"), "#"),
@@ -531,6 +540,7 @@ _VARIABLE_PARTS = (
 )
 """These patterns and replacements mask what differs between runs and commits."""
 _LOCATIONS_AND_TIMES = (
+    _TEMPORARY,
     _FOLDERS,
     _ADDRESSES,
     (re.compile(r"(?<=[Ll]ine )\d+|(?<=\w):\d+(?::\d+)?(?=[:)\s]|$)"), "#"),

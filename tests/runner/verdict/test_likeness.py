@@ -96,6 +96,27 @@ def test_each_face_of_the_end_counts() -> None:
     assert likeness(shown(*RAISED, "KeyError: b"), faces, ()) >= SURE_LIKENESS
 
 
+WRITTEN = "see the report in {} for the whole difference"
+
+
+def test_a_name_that_varies_between_runs_of_the_end_is_no_difference() -> None:
+    ends = [shown(WRITTEN.format(name)) for name in ("run-zjwq", "run-bkxr")]
+    assert likeness(shown(WRITTEN.format("run-hfbd")), ends, ()) >= SURE_LIKENESS
+    assert likeness(shown(WRITTEN.format("run-hfbd")), ends[:1], ()) < SURE_LIKENESS
+    other = shown("see the report in run-hfbd for the shapes")
+    assert 1 - SURE_LIKENESS < likeness(other, ends, ()) < SURE_LIKENESS
+
+
+def test_a_word_in_place_of_a_number_is_a_difference() -> None:
+    ends = [shown("sum of rows is 4", "seed ab"), shown("sum of rows is 5", "seed cd")]
+    assert likeness(shown("sum of rows is missing", "seed ef"), ends, ()) < SURE_LIKENESS
+
+
+def test_two_faces_of_the_end_make_no_third_one() -> None:
+    faces = [shown(*RAISED, "ValueError: a b"), shown(*RAISED, "ValueError: c d")]
+    assert likeness(shown(*RAISED, "ValueError: e f"), faces, ()) < SURE_LIKENESS
+
+
 def test_what_differs_in_its_exit_code_alone_is_known() -> None:
     assert differ_in_code_alone(shown("x", code=2), [shown("x", code=1)])
     assert not differ_in_code_alone(shown("x", code=1), [shown("x", code=1)])

@@ -242,6 +242,20 @@ def test_templates_of_other_messages_differ() -> None:
     assert mask_variable_parts("cannot open a.txt") != mask_variable_parts("cannot open b.txt")
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("see /tmp/blk_4zdyfe3g.log please", "see #.log please"),
+        ("(in test file tmp.XrxinYILe7/t.bats)", "(in test file #/t.bats)"),
+        ("open '/tmp/tmpab12cd34/f.py'", "open 'f.py'"),
+        ("report on https://github.com/psf/black/issues", "report on https://github.com/psf/black/issues"),
+        ("file:///home/x/y.py", "y.py"),
+    ],
+)
+def test_temporary_names_are_masked_and_addresses_stay(text: str, masked: str) -> None:
+    assert mask_variable_parts(text) == masked
+
+
 _LINES = st.lists(
     st.sampled_from(
         (
