@@ -79,6 +79,12 @@ def test_a_sound_file() -> None:
         ),
         ('inputs = ["rt", ', 'inputs = ["rtx:y", ', "steps.rt.inputs"),
         ('inputs = ["rt", "tool:Makefile"]', "inputs = []", "steps.rt.inputs"),
+        ('"tool:Makefile"', '"tool:../cases"', "steps.rt.inputs.1: expected a path"),
+        (
+            '"tool:Makefile"',
+            '"tool:rt/src"',
+            "steps.rt.inputs: expected a path of rt, which is a repository of its own, found 'tool:rt/src'",
+        ),
         (
             'cwd = "{slot}"',
             'cwd = "{slot}"\nhelp_inputs = ["case"]',

@@ -138,8 +138,8 @@ def test_what_runs_before_the_case_and_in_which_order_is_another_content(small: 
 
 def test_commits_share_a_build_where_nothing_changes_that_a_step_depends_on(small: SmallStack) -> None:
     small.steps = {
-        "core": {"command": ["make"], "inputs": ["tool:src", "rt"]},
-        "rest": {"command": ["make"], "inputs": ["tool:version.txt"]},
+        "core": {"command": ["make"], "inputs": ["tool:src/", "rt"]},
+        "rest": {"command": ["make"], "inputs": ["tool:./version.txt"]},
     }
     small.tool.commit("root", {"src/a.c": "1", "srcs": "1", "version.txt": "1"})
     good = small.tool.git("rev-parse", "HEAD")
