@@ -102,6 +102,8 @@ def _input(text: str) -> str:
 
 Input = Annotated[str, AfterValidator(_input)]
 """A repository (`minirt`), or a path in one (`minipto:pyproject.toml`), whose content counts."""
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A finite number, which the system can take as a limit."""
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 """A module's dotted name, as in an import statement."""
 
@@ -354,7 +356,7 @@ class Step(Model):
     They are removed before the step runs, and cached by content. Files that an incremental build continues from belong
     under `keep`. A step without outputs is never cached: it is skipped only where the slot already has its result.
     """
-    timeout: float = Field(default=3600, gt=0)
+    timeout: _Positive = 3600
     """The timeout in seconds."""
 
     @property
@@ -459,10 +461,10 @@ class Perturbation(Model):
 class MachineLimits(Model):
     """Bounds on what the tool takes from the machine."""
 
-    build_cache_gib: float = Field(default=20, gt=0)
-    memory_gib: float | None = Field(default=None, gt=0)
+    build_cache_gib: _Positive = 20
+    memory_gib: _Positive | None = None
     """The address space of one run, in GiB; unbounded by default."""
-    run_timeout: float = Field(default=3600, gt=0)
+    run_timeout: _Positive = 3600
     """Seconds for the first run at an end. Later runs get ten times the longest run so far."""
 
 
