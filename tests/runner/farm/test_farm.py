@@ -224,6 +224,38 @@ def test_what_a_host_keeps_is_bounded(small: SmallStack, farm: Callable[[], Farm
         assert {path.name for path in folder.iterdir()} == {"young"}
 
 
+def test_frozen_data_that_no_probe_needs_any_more_go_too(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    hosts.names = ("a",)
+    small.limits = {"build_cache_gib": 1e-6}
+    small.case = {
+        "command": ["sh", "-c", 'cat "$2/in/x.pt"', "sh"],
+        "help": ["echo", "--golden-data"],
+        "flags": {"golden_data": ["--golden-data"]},
+    }
+    workers = farm()
+    for name in ("old", "new"):
+        file = small.folder / "golden" / name / "in" / "x.pt"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"RIGHT\n{name}\n" + "x" * 2000)
+        golden = FrozenGolden(name, file.parent.parent, {"in/x.pt": digest_of(file)})
+        request = small.request(
+            golden=golden, options=RunOptions(golden_data=golden.directory), directory=small.folder / name
+        )
+        number = workers.begin(request)
+        assert results(workers)[0][number].judgement is Judgement.GOOD
+        for path in (hosts.folder / "a").rglob("*"):
+            if name == "old" and not path.is_symlink():
+                os.utime(path, (0, 0))
+    files = (
+        path for path in (hosts.folder / "a").rglob("*") if path.is_file() and path.stat().st_size < 3000
+    )
+    assert {
+        text.splitlines()[1] for file in files if (text := file.read_text("latin-1")).startswith("RIGHT")
+    } == {"new"}
+
+
 def test_a_probe_that_no_host_can_make_ends_it(
     small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -316,7 +348,7 @@ def test_frozen_data_arrive_as_they_were_frozen(
     number = workers.begin(small.request(golden=golden, options=RunOptions(golden_data=folder)))
     result = results(workers)[0][number]
     assert result.judgement is Judgement.GOOD
-    assert str(hosts.home("a").golden) in " ".join(result.command)
+    assert str(hosts.home("a").objects) in " ".join(result.command)
 
 
 def test_a_persons_case_is_refused(small: SmallStack, farm: Callable[[], Farm]) -> None:
