@@ -471,7 +471,11 @@ class Farm:
         probe = _Probe(next(self._numbers), parcel, self._new_key(name), self._build_key(request))
         self._probes[probe.key] = probe
         if self._may_begin(probe):
-            self._start(probe)
+            try:
+                self._start(probe)
+            except UserError:
+                self.cancel(probe.number)
+                raise
         return probe.number
 
     def _build_key(self, request: ProbeRequest) -> str | None:
@@ -494,12 +498,11 @@ class Farm:
         return f"{name}-{next(self._starts[name])}"
 
     def cancel(self, number: int) -> None:
-        """Stop a probe. No later event mentions it."""
+        """Stop a probe, also one that no host can make. No later event mentions it."""
         probe = next((each for each in self._probes.values() if each.number == number), None)
-        if probe is None:
-            return
-        del self._probes[probe.key]
-        self._stops.submit(self._engine.stop, probe.key)
+        if probe is not None:
+            del self._probes[probe.key]
+            self._stops.submit(self._engine.stop, probe.key)
         self._start_probes(self._turns.drop(number))
 
     def next_event(self, *, timeout: float | None) -> Activity | ProbeDone | ProbeRestart | ProbeDelay | None:

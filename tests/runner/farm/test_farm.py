@@ -10,7 +10,7 @@ import pytest
 
 from precision_bisect.runner.case.case import FrozenGolden, RunOptions
 from precision_bisect.runner.errors import UsageError, UserError
-from precision_bisect.runner.farm.farm import Farm, PlaceNames
+from precision_bisect.runner.farm.farm import Farm, LostWorkerError, PlaceNames
 from precision_bisect.runner.probe.build_cache import digest_of
 from precision_bisect.runner.probe.pool import Activity, ProbeDelay, ProbeDone, ProbeRestart
 from precision_bisect.runner.probe.probe import ProbeResult
@@ -397,3 +397,44 @@ def test_what_fails_to_build_at_two_hosts_is_believed(
     assert found[number].classification.verdict is Verdict.BUILD_ERROR
     assert len(again) == 1
     assert [place for _, place in hosts.started] == ["a", "b"]
+
+
+def test_a_build_that_no_probe_makes_any_more_is_made_for_the_next_one(
+    small: SmallStack, hosts: Hosts, tmp_path: Path
+) -> None:
+    """As in a night, whose other bisections go on where the probes of one cannot be made."""
+    small.steps = BUILD
+    store = str(tmp_path / "builds")
+    with Farm(small.stack(), small.home, jobs=1, open_engine=hosts.open, build_store=store) as farm:
+        for name in hosts.names:
+            hosts.home(name).cache.parent.mkdir(parents=True)
+            hosts.home(name).cache.write_text("no folder")
+        first = farm.begin(small.request(directory=small.folder / "1"))
+        with pytest.raises(UserError, match="expected a worker that makes the probe"):
+            results(farm)
+        farm.cancel(first)
+        for name in hosts.names:
+            hosts.home(name).cache.unlink()
+        before = len(hosts.started)
+        second = farm.begin(small.request(directory=small.folder / "2"))
+        assert len(hosts.started) == before + 1
+        assert results(farm)[0][second].judgement is Judgement.GOOD
+
+
+def test_a_probe_that_cannot_be_started_keeps_no_build_from_others(
+    small: SmallStack, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.steps = BUILD
+    store = str(tmp_path / "builds")
+
+    def refuse(*_arguments: object, **_named: object) -> None:
+        raise UserError("no such board")
+
+    with Farm(small.stack(), small.home, jobs=1, open_engine=hosts.open, build_store=store) as farm:
+        with monkeypatch.context() as patch:
+            patch.setattr(hosts, "start", refuse)
+            with pytest.raises(UserError, match="no such board"):
+                farm.begin(small.request(directory=small.folder / "1"))
+        second = farm.begin(small.request(directory=small.folder / "2"))
+        assert len(hosts.started) == 1
+        assert results(farm)[0][second].judgement is Judgement.GOOD
