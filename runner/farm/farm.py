@@ -429,6 +429,8 @@ class Farm:
         """The prefixes of the probes' names, one for each bisection."""
         self._unchecked_bisections: list[str] = []
         """The bisections of which a dead driver may have left probes that nobody wants."""
+        self._unwanted_keys: set[str] = set()
+        """The keys of such probes, which may still be being stopped."""
         self._received_keys: list[str] = []
         """The keys of results that the caller has received, and not yet stored."""
 
@@ -495,7 +497,8 @@ class Farm:
 
     def _new_key(self, name: str) -> str:
         """Return a new key for a probe's task. Late events of its earlier tasks have other keys."""
-        return f"{name}-{next(self._starts[name])}"
+        keys = (f"{name}-{start}" for start in self._starts[name])
+        return next(key for key in keys if key not in self._unwanted_keys)
 
     def cancel(self, number: int) -> None:
         """Stop a probe, also one that no host can make. No later event mentions it."""
@@ -541,6 +544,7 @@ class Farm:
         while self._unchecked_bisections:
             existing = self._engine.existing_tasks(self._unchecked_bisections.pop())
             for key in {*existing} - self._probes.keys():
+                self._unwanted_keys.add(key)
                 self._stops.submit(self._engine.stop, key)
 
     def _check_workers(self) -> ProbeDelay | None:

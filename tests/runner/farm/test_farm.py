@@ -438,3 +438,31 @@ def test_a_probe_that_cannot_be_started_keeps_no_build_from_others(
         second = farm.begin(small.request(directory=small.folder / "2"))
         assert len(hosts.started) == 1
         assert results(farm)[0][second].judgement is Judgement.GOOD
+
+
+def test_a_probe_that_is_wanted_while_that_of_a_dead_driver_is_stopped_is_another_task(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.case = {"command": ["sleep", "600"]}
+    wanted_again = small.request(directory=small.folder / "probes" / "1")
+    farm().begin(wanted_again)
+    ((left, _),) = hosts.started
+    following = farm()
+    gate, stop, stopped = threading.Event(), hosts.stop, threading.Event()
+
+    def stop_later(key: str) -> None:
+        gate.wait()
+        stop(key)
+        stopped.set()
+
+    monkeypatch.setattr(hosts, "stop", stop_later)
+    following.begin(small.request(directory=small.folder / "probes" / "2"))
+    following.next_event(timeout=0)
+    following.begin(wanted_again)
+    keys = [key for key, _ in hosts.started]
+    gate.set()
+    stopped.wait()
+    for key in keys:
+        hosts.stop(key)  # The farms wait for all tasks when they close.
+    assert left in hosts.stopped
+    assert keys[2] != left
