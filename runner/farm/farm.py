@@ -6,6 +6,7 @@ contents to a host, and fetches results. `BuildTurns` lets one probe make a buil
 decides whether another host tries a build that failed.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -218,7 +219,8 @@ class Delivery:
         except BaseException:
             try_remove_tree(folder)
             raise
-        self._engine.ask(place, host.forget, result.key)
+        with contextlib.suppress(LostWorkerError):  # The host removes old results by itself.
+            self._engine.ask(place, host.forget, result.key)
         return ArrivedProbe(result, folder)
 
     def _fetch_archive(self, place: str, result: HostProbeResult, target: Path) -> None:

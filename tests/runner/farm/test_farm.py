@@ -466,3 +466,21 @@ def test_a_probe_that_is_wanted_while_that_of_a_dead_driver_is_stopped_is_anothe
         hosts.stop(key)  # The farms wait for all tasks when they close.
     assert left in hosts.stopped
     assert keys[2] != left
+
+
+def test_a_result_that_has_arrived_counts_though_its_host_is_gone(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = hosts.ask
+
+    def ask_until_fetched(place: str, function: Callable[..., object], *arguments: object) -> object:
+        if function.__name__ == "forget":
+            raise LostWorkerError(place)
+        return ask(place, function, *arguments)
+
+    monkeypatch.setattr(hosts, "ask", ask_until_fetched)
+    workers = farm()
+    number = workers.begin(small.request())
+    found, again = results(workers)
+    assert found[number].judgement is Judgement.GOOD
+    assert again == []
