@@ -104,7 +104,8 @@ class DaskEngine:
         # A client that has reconnected to a scheduler gets no events until it subscribes again.
         self._client.subscribe_topic(_TOPIC, self._handle_event)
         self._client.subscribe_topic("all", self._handle_worker_event)
-        allowed = workers.keys() - avoid if avoid else set[str]()
+        able = {place for place, worker in workers.items() if resources.keys() <= worker["resources"].keys()}
+        allowed = able - avoid if avoid else set[str]()
         future = self._client.submit(
             _make,
             parcel,

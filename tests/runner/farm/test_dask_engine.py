@@ -199,6 +199,24 @@ def test_a_board_that_no_worker_has_is_asked_for_at_once(address: str, small: Sm
     driver.engine.close()
 
 
+def test_the_only_worker_with_a_board_makes_a_probe_that_avoids_it(small: SmallStack, host: str) -> None:
+    """Another worker could never make it, for it has no board."""
+    with cluster_of_one() as cluster, distributed.Client(cluster) as client:
+        (plain,) = client.scheduler_info()["workers"]
+        spec = {"cls": cluster.new_spec["cls"], "options": {**cluster.new_spec["options"]}}
+        spec["options"]["resources"] = {"a2a3": 1}
+        cluster.worker_spec["board"] = spec
+        cluster.sync(cluster._correct_state)
+        client.wait_for_workers(2)
+        (board,) = client.scheduler_info(n_workers=-1)["workers"].keys() - {plain}
+        driver = open_driver(cluster.scheduler_address, small)
+        driver.start(small, "key", avoid=frozenset({board}), a2a3=1)
+        began = driver.until(lambda told: isinstance(told, TaskBegin))
+        assert began == TaskBegin("key", board, platform.node())
+        driver.engine.stop("key")
+        driver.engine.close()
+
+
 def test_a_scheduler_without_a_worker_says_how_one_is_started(host: str) -> None:
     with cluster_of(0) as cluster:
         engine = DaskEngine(cluster.scheduler_address, lambda told: None)
