@@ -310,5 +310,6 @@ async def _call_at_host(
 def _variables() -> dict[str, str]:
     """Return the variables that commands inherit at a host: its own, without those that dask has set."""
     dask: Any = importlib.import_module("dask")
-    set_by_dask: Mapping[str, object] = dask.config.get("distributed.nanny.pre-spawn-environ", {})
-    return {name: text for name, text in os.environ.items() if text != str(set_by_dask.get(name))}
+    settings: Mapping[str, object] = dask.config.get("distributed.nanny.pre-spawn-environ", {})
+    set_by_dask = {(name, str(value)) for name, value in settings.items()}
+    return dict(variable for variable in os.environ.items() if variable not in set_by_dask)

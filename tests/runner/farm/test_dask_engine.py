@@ -242,3 +242,19 @@ def test_a_scheduler_that_does_not_answer() -> None:
     with impatient, pytest.raises(UserError, match="expected a scheduler of dask") as caught:
         DaskEngine("tcp://bob:hush-hush@127.0.0.1:9", lambda told: None)
     assert "hush-hush" not in str(caught.value)
+
+
+def test_a_variable_of_the_worker_reaches_the_case_whatever_its_value(
+    address: str, small: SmallStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEFAULT_DTYPE", "None")
+    small.case = {"command": ["sh", "-c", 'test "$DEFAULT_DTYPE" = None && echo RIGHT']}
+    driver = open_driver(address, small)
+    driver.start(small, "key")
+    driver.deliver(small)
+    ended = driver.until(lambda told: isinstance(told, TaskEnd))
+    assert isinstance(ended, TaskEnd)
+    assert isinstance(ended.result, HostProbeResult)
+    assert ended.result.result.judgement is Judgement.GOOD
+    driver.engine.release("key")
+    driver.engine.close()
