@@ -107,7 +107,7 @@ def make_submission(options: SubmitOptions) -> Submission:
     try:
         return Submission(
             bisection=plan.name,
-            user=getpass.getuser(),
+            user=_user_name(),
             words=request.typed,
             folder=str(Path.cwd()),
             priority=options.priority,
@@ -116,6 +116,16 @@ def make_submission(options: SubmitOptions) -> Submission:
         )
     except ValidationError as error:
         raise UsageError(describe_invalid_submission(error)) from error
+
+
+def _user_name() -> str:
+    """Return the name of the invoking user. Raises `UserError` where nobody knows it, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise UserError(
+            f"expected your name in $USER, found none, and no account with the number {os.getuid()}; set it"
+        ) from error
 
 
 def check_remote_submission(submission: Submission) -> None:
@@ -357,7 +367,7 @@ class RemoteQueue:
     """
 
     def __init__(self, url: str) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+        if not _is_server_url(url):
             raise UsageError(f"--service {url}: expected the URL of a server, such as http://127.0.0.1:8000")
         self._url = url.rstrip("/")
         # The token must go to no server but the named one.
@@ -389,10 +399,11 @@ class RemoteQueue:
         """Return the server's answer. A `body` is written with the user's token."""
         headers = {"Content-Type": "application/json"}
         if body is not None:
-            token = os.environ.get(TOKEN_VARIABLE)
-            if not token:
+            token = os.environ.get(TOKEN_VARIABLE, "")
+            if not (token.isascii() and token.isprintable() and token):
+                found = "another text" if token else "none"
                 raise UsageError(
-                    f"--service {self._url}: expected a token in ${TOKEN_VARIABLE}, found none; who runs the server "
+                    f"--service {self._url}: expected a token in ${TOKEN_VARIABLE}, found {found}; who runs the server "
                     "makes one: bisect-precision token USER"
                 )
             headers["Authorization"] = f"Bearer {token}"
@@ -405,7 +416,7 @@ class RemoteQueue:
                 if error.code == _NotFoundError.status and body is None:
                     raise _NotFoundError from error
                 raise UserError(f"{self._url}: expected an answer, found {_refusal(error)}") from error
-        except (URLError, OSError, HTTPException) as error:
+        except (URLError, OSError, HTTPException, UnicodeError) as error:
             raise UserError(f"{self._url}: expected a server that answers: {error}") from error
 
     def _parse(self, adapter: TypeAdapter[Any], text: bytes) -> Any:
@@ -416,6 +427,15 @@ class RemoteQueue:
                 f"{self._url}: expected a queue as this version of the tool has it, found another; update the older of "
                 "the two: pip install --upgrade precision-bisect"
             ) from error
+
+
+def _is_server_url(url: str) -> bool:
+    """Return whether a text is the URL of a server of HTTP."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
 
 
 class _SubmitAnswer(BaseModel):

@@ -152,12 +152,23 @@ def test_a_submission_whose_user_cannot_be_shown_is_refused_at_once(
     assert queue.all() == []
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "here", "http://", "file:///etc/passwd"])
+@pytest.mark.parametrize("url", ["ftp://x", "here", "http://", "file:///etc/passwd", "http://[x"])
 def test_a_service_that_is_none(url: str) -> None:
     with pytest.raises(UserError, match="expected the URL of a server"):
         RemoteQueue(url)
 
 
-def test_a_server_that_is_away() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1:9", f"{'x' * 64}.org", "127.0.0.1:port"])
+def test_a_server_that_is_away(host: str) -> None:
     with pytest.raises(UserError, match="expected a server that answers"):
-        RemoteQueue("http://127.0.0.1:9").entries(max_ended=1)
+        RemoteQueue(f"http://{host}").entries(max_ended=1)
+
+
+@pytest.mark.parametrize("token", ["hush-hush\n", "hush-hush\N{EM DASH}"])
+def test_a_token_that_no_server_gave_is_refused_and_not_shown(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECISION_BISECT_TOKEN", token)
+    with pytest.raises(UserError, match=r"expected a token in \$PRECISION_BISECT_TOKEN") as caught:
+        RemoteQueue("http://127.0.0.1:9").cancel(1)
+    assert "hush-hush" not in str(caught.value)
