@@ -618,7 +618,9 @@ class GitRepository:
 
     def _grep(self, *arguments: str) -> str:
         """Return the output of `git grep` in text files; empty if nothing matches."""
-        return self.run_or_none("grep", "-I", *arguments, "--") or ""
+        # The user's settings may ask for colours and numbers.
+        options = ("-I", "--no-color", "--no-line-number", "--no-column")
+        return self.run_or_none("grep", *options, *arguments, "--") or ""
 
     def changed_files(self) -> list[str]:
         """Return the paths in the checkout that differ from its HEAD: files, untracked files and submodules.
