@@ -695,11 +695,16 @@ class GitRepository:
         return bool(self._matching_settings(r"^filter\.lfs\.(smudge|process)$"))
 
     def remote_url(self) -> str | None:
-        """Return the fetch URL of a partial clone's promisor, or else of `origin`; None if there is no such remote."""
+        """Return the fetch URL of a partial clone's promisor, or else of `origin`; None if there is no such remote.
+
+        Git reads a relative path from the root of this checkout. The returned path holds for other repositories too.
+        """
         try:
-            return self.run("remote", "get-url", self.promisor or "origin")
+            url = self.run("remote", "get-url", self.promisor or "origin")
         except GitError:
             return None
+        is_path = ":" not in url.partition("/")[0]
+        return str(self.root / url) if is_path else url
 
 
 @contextmanager

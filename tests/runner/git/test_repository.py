@@ -122,6 +122,16 @@ def test_settings_of_the_user_change_nothing_of_what_is_found(
     assert [*git.grep_lines(first, "DEPTH")] == [("a.sh", "echo $DEPTH")]
 
 
+@pytest.mark.parametrize(
+    "url", ["../origin", "origin.git", "/srv/origin", "git@host:x/y", "ssh://host/x", "https://host/x"]
+)
+def test_the_address_of_a_remote_holds_in_any_folder(repository: TestRepository, url: str) -> None:
+    repository.commit("first", {"a": "1"})
+    repository.git("remote", "add", "origin", url)
+    meant = str(repository.path / url) if url in ("../origin", "origin.git") else url
+    assert GitRepository(repository.path).remote_url() == meant
+
+
 def test_gitlinks_and_texts(repository: TestRepository) -> None:
     texts = {"sub/file": "x", "big": "x" * 100, "bytes": "x", "lines": "x\n\n"}
     none = repository.commit("none", texts)
