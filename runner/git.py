@@ -126,10 +126,12 @@ def inherited_environment(variables: Mapping[str, str] = os.environ) -> dict[str
 
 
 # A replaced commit would not be the one that its id names. A file system monitor would outlive us. A checkout may name
-# any program to check signatures. The hint about grafts would come before an error message.
+# any program to check signatures. The hint about grafts would come before an error message. The user's git may refuse
+# bare repositories, and private clones are such.
 _GIT = (
     *("git", "--no-replace-objects", "-c", "core.fsmonitor=false"),
     *("-c", "log.showSignature=false", "-c", "advice.graftFileDeprecated=false"),
+    *("-c", "safe.bareRepository=all"),
 )
 
 

@@ -622,13 +622,24 @@ class Worktree:
         return folder if belongs_to_clone else None
 
 
-_SETTINGS = (
-    "[gc]\n\tauto = 0\n[core]\n\thooksPath = /dev/null\n\tfsync = committed\n[submodule]\n\trecurse = false\n"
-)
+_SETTINGS = """\
+[gc]
+	auto = 0
+[core]
+	hooksPath = /dev/null
+	fsync = committed
+	splitIndex = false
+	trustctime = true
+	checkStat = default
+	ignoreStat = false
+[submodule]
+	recurse = false
+"""
 """Private clones and slots' repositories have these settings of git.
 
 Their objects are few, so they need no collection. Hooks that the user has for all repositories must not run in them.
-After a power cut, git would fail on an object that was not synced."""
+After a power cut, git would fail on an object that was not synced. An index is one file, which is saved. Git looks at
+all that tells a file which a run has changed."""
 _KEPT_ENTRIES = frozenset(("objects", "worktrees"))
 _SAVED_INDEX = "index-of-check-out"
 _SAVED_COMMIT = "commit-of-check-out"
