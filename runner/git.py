@@ -105,9 +105,13 @@ HIDDEN_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_DIR",
+    "GIT_GLOB_PATHSPECS",
     "GIT_GRAFT_FILE",
+    "GIT_ICASE_PATHSPECS",
     "GIT_INDEX_FILE",
+    "GIT_LITERAL_PATHSPECS",
     "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
     "GIT_OBJECT_DIRECTORY",
     "GIT_PREFIX",
     "GIT_SHALLOW_FILE",
@@ -117,7 +121,7 @@ HIDDEN_VARIABLES = (
 """Our own git commands and the commands of a stack run without these variables.
 
 Hooks, aliases and `git rebase --exec` set the git variables. They would make git work on a repository other than the
-current one. With the token, a commit under test could submit jobs."""
+current one, or read paths in another way. With the token, a commit under test could submit jobs."""
 
 
 def inherited_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -108,6 +108,18 @@ def test_the_user_s_configuration_of_the_index_and_of_bare_repositories_does_not
     assert slot.step_key("step") == "key"
 
 
+def test_pathspecs_mean_the_same_whatever_a_git_around_us_has_asked_for(
+    small: SmallStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as Magit, which has git take all of them literally."""
+    monkeypatch.setenv("GIT_LITERAL_PATHSPECS", "1")
+    revisions = small.revisions(small.workspace())
+    workspace = small.workspace()
+    small.tool.commit("moved", {"tool.txt": "bad\n"})
+    (change,) = workspace.repositories["tool"].changes(revisions["tool"], "HEAD", paths=["tool.txt"])
+    assert change.path == "tool.txt"
+
+
 def test_objects_are_borrowed(small: SmallStack) -> None:
     workspace, _ = check_out(small)
     for name, clone in workspace.clones.items():
