@@ -200,14 +200,15 @@ class MissingObjectsError(UntestableCommitError):
         )
 
 
+# The names of a stack's repositories have no dot, so no worktree takes the place of one of these files.
 _LOCK = "slot.lock"
 _STATE = "state.json"
 """This file of a slot has the key of each step's outputs, by the step's name."""
-_BOOT = "boot"
+_BOOT = "boot.txt"
 """This file has the identifier of the machine's boot in which the slot was last cleared."""
-_STEP_MARK = "running-step"
+_STEP_MARK = "running-step.txt"
 """This file exists while a step's command runs."""
-_CASE_MARK = "before-case"
+_CASE_MARK = "before-case.json"
 """This file has the status of the entries that cleaning spares, as it was before the last run of the case."""
 _BYTECODE = "__pycache__"
 """Python checks the bytecode in a folder of this name before it is used, so no run depends on an earlier one."""

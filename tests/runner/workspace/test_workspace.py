@@ -120,6 +120,20 @@ def test_pathspecs_mean_the_same_whatever_a_git_around_us_has_asked_for(
     assert change.path == "tool.txt"
 
 
+def test_a_repository_may_be_called_as_a_file_of_slots_once_was(small: SmallStack) -> None:
+    document = small.stack().model_dump()
+    document["repositories"]["boot"] = document["repositories"].pop("cases")
+    document["case"] |= {"repository": "boot", "cwd": "{boot}"}
+    workspace = Workspace(Stack.model_validate(document), small.home)
+    slot = workspace.acquire()
+    revisions = small.revisions(workspace)
+    slot.check_out(revisions)
+    slot.record_step("step", "key")
+    slot.check_out(revisions)
+    assert (slot.path("boot") / "case.sh").read_text() == "echo case\n"
+    assert slot.step_key("step") == "key"
+
+
 def test_objects_are_borrowed(small: SmallStack) -> None:
     workspace, _ = check_out(small)
     for name, clone in workspace.clones.items():
