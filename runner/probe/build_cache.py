@@ -491,7 +491,8 @@ class BuildCache:
             if total <= self._limit:
                 return
             self._discard(entry)
-            total -= size
+            if not entry.exists():
+                total -= size
 
     def _discard(self, entry: Path) -> None:
         """Remove an entry, unless another process has claimed its key."""
