@@ -634,8 +634,7 @@ class Farm:
             arrived.discard()
             return self._restart(probe, place, UserError(doubt))
         result = arrived.move_to(probe.parcel.request.directory)
-        if probe.place is not None:
-            self._workers[result.place] = probe.place
+        self._workers[result.place] = place
         del self._probes[probe.key]
         self._received_keys.append(probe.key)
         self._start_probes(self._turns.finish_build(probe.number))

@@ -10,7 +10,7 @@ import pytest
 
 from precision_bisect.runner.case.case import FrozenGolden, RunOptions
 from precision_bisect.runner.errors import UsageError, UserError
-from precision_bisect.runner.farm.farm import Farm, LostWorkerError, PlaceNames
+from precision_bisect.runner.farm.farm import Farm, LostWorkerError, PlaceNames, TaskBegin
 from precision_bisect.runner.probe.build_cache import digest_of
 from precision_bisect.runner.probe.pool import Activity, ProbeDelay, ProbeDone, ProbeRestart
 from precision_bisect.runner.probe.probe import ProbeResult
@@ -484,3 +484,24 @@ def test_a_result_that_has_arrived_counts_though_its_host_is_gone(
     found, again = results(workers)
     assert found[number].judgement is Judgement.GOOD
     assert again == []
+
+
+def test_a_result_tells_of_the_worker_from_which_it_came(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that loses a worker begins its task elsewhere, though its result has just arrived."""
+    ask = hosts.ask
+
+    def ask_and_lose(place: str, function: Callable[..., object], *arguments: object) -> object:
+        if function.__name__ == "forget":
+            hosts.tell(TaskBegin(hosts.started[0][0], "b", "host b"))
+        return ask(place, function, *arguments)
+
+    workers = farm()
+    with monkeypatch.context() as patch:
+        patch.setattr(hosts, "ask", ask_and_lose)
+        first = workers.begin(small.request(directory=small.folder / "1"))
+        place = results(workers)[0][first].place
+    workers.begin(small.request(directory=small.folder / "2", avoid=frozenset({place})))
+    results(workers)
+    assert [each for _, each in hosts.started] == ["a", "b"]
