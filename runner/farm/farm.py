@@ -7,9 +7,7 @@ decides whether another host tries a build that failed.
 """
 
 import contextlib
-import hashlib
 import itertools
-import json
 import platform
 import queue
 import secrets
@@ -28,6 +26,7 @@ from ...store.durable_files import sync_files, try_remove_tree
 from ...store.vocabulary import BuildSource
 from ..errors import UserError, reason
 from ..probe.build_cache import digest_of, unpack_folder
+from ..probe.builder import digest
 from ..probe.pool import Activity, ProbeDelay, ProbeDone, ProbeRestart
 from ..probe.probe import RUN_ACTIVITY, ProbeRequest, ProbeResult
 from ..stack import Stack
@@ -700,12 +699,12 @@ def _loss_message(host_name: str) -> str:
 
 def _bisection_prefix(request: ProbeRequest) -> str:
     """Return the prefix of the keys of a bisection's probes."""
-    return "probe-" + _digest({"driver": platform.node(), "folder": str(request.directory.parent)})
+    return "probe-" + digest({"driver": platform.node(), "folder": str(request.directory.parent)})
 
 
 def _probe_digest(request: ProbeRequest, stack: Stack) -> str:
     """Return a digest of a request, without the timeout, which depends on the probes before it."""
-    return _digest(
+    return digest(
         {
             "directory": str(request.directory),
             "stack": stack.model_dump(mode="json"),
@@ -718,7 +717,3 @@ def _probe_digest(request: ProbeRequest, stack: Stack) -> str:
             "options": str(request.options),
         }
     )
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
