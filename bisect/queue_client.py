@@ -409,15 +409,20 @@ class RemoteQueue:
             headers["Authorization"] = f"Bearer {token}"
         request = urllib.request.Request(f"{self._url}/{address}", data=body, headers=headers)
         try:
+            return self._open(request)
+        except (URLError, OSError, HTTPException, UnicodeError) as error:
+            raise UserError(f"{self._url}: expected a server that answers: {error}") from error
+
+    def _open(self, request: urllib.request.Request) -> bytes:
+        """Return the server's answer. Raises `UserError` where it refuses, and errors of the connection."""
+        try:
             with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 return answer.read()
         except HTTPError as error:
             with error:
-                if error.code == _NotFoundError.status and body is None:
+                if error.code == _NotFoundError.status and request.data is None:
                     raise _NotFoundError from error
                 raise UserError(f"{self._url}: expected an answer, found {_refusal(error)}") from error
-        except (URLError, OSError, HTTPException, UnicodeError) as error:
-            raise UserError(f"{self._url}: expected a server that answers: {error}") from error
 
     def _parse(self, adapter: TypeAdapter[Any], text: bytes) -> Any:
         try:
