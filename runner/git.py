@@ -116,14 +116,16 @@ HIDDEN_VARIABLES = (
     "GIT_PREFIX",
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
+    "PRECISION_BISECT_STORE",
     "PRECISION_BISECT_TOKEN",
     "PYTHONPYCACHEPREFIX",
 )
 """Our own git commands and the commands of a stack run without these variables.
 
 Hooks, aliases and `git rebase --exec` set the git variables. They would make git work on a repository other than the
-current one, or read paths in another way. With the token, a commit under test could submit jobs. With bytecode outside
-of a worktree, Python would run that of another commit: it compares the size and the second of a source alone."""
+current one, or read paths in another way. With the token, or the password of a store, a commit under test could submit
+jobs. With bytecode outside of a worktree, Python would run that of another commit: it compares the size and the second
+of a source alone."""
 
 
 def inherited_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
