@@ -453,12 +453,11 @@ class Farm:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._transfers.shutdown(wait=False, cancel_futures=True)
+        for probe in self._probes.values():
+            self._stops.submit(self._engine.stop, probe.key)
+        self._release_received()
         # Transfers may be given up, but a probe that nobody stops would run on.
         self._stops.shutdown()
-        for key in self._received_keys:
-            self._engine.release(key)
-        for probe in self._probes.values():
-            self._engine.stop(probe.key)
         self._engine.close()
         self._transfers.shutdown()
         self._folder.cleanup()

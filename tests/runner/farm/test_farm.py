@@ -505,3 +505,22 @@ def test_a_result_tells_of_the_worker_from_which_it_came(
     workers.begin(small.request(directory=small.folder / "2", avoid=frozenset({place})))
     results(workers)
     assert [each for _, each in hosts.started] == ["a", "b"]
+
+
+def test_a_farm_that_ends_stops_its_probes_at_once(
+    small: SmallStack, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray waits for each up to ten seconds."""
+    small.case = {"command": ["sleep", "600"]}
+    both, stop = threading.Barrier(2), hosts.stop
+
+    def stop_beside_another(key: str) -> None:
+        stop(key)
+        both.wait(timeout=30)
+
+    with Farm(small.stack(), small.home, jobs=2, open_engine=hosts.open) as workers:
+        for place in range(2):
+            workers.begin(small.request(directory=small.folder / str(place)))
+        monkeypatch.setattr(hosts, "stop", stop_beside_another)
+    assert not both.broken
+    assert len(hosts.stopped) == 2
