@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol
@@ -162,17 +163,22 @@ def describe_unusable_path(folder: str, words: Sequence[str]) -> str | None:
     """
     if not os.access(folder, os.R_OK | os.X_OK):
         return f"expected the submission's folder {folder}, found none that can be read"
-    try:
-        options = parse_words(words).options
-    except click.UsageError:
-        return None  # the run itself will report the error
-    for option, path in named_paths(options):
+    for option, path in _paths_in_words(tuple(words)):
         full_path = Path(folder) / path
         if not os.access(full_path, os.R_OK):
             return f"expected {option} {full_path}, found none that can be read"
         if not (full_path.is_file() or full_path.is_dir()):
             return f"expected {option} {full_path}, found a pipe or a device, which may never end"
     return None
+
+
+@lru_cache(maxsize=1000)
+def _paths_in_words(words: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
+    """Return the `named_paths` of a submission's words. They are parsed once, because a worker asks each second."""
+    try:
+        return tuple(named_paths(parse_words(words).options))
+    except click.UsageError:
+        return ()  # The run itself will report the error.
 
 
 def named_paths(options: BisectOptions) -> Iterator[tuple[str, Path]]:

@@ -1,13 +1,14 @@
 """One submission as a worker runs it: where it can, to its end, and what is kept of its log."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from sqlalchemy.exc import OperationalError
 
+from precision_bisect.bisect.cli import ParsedWords, parse_words
 from precision_bisect.bisect.queue_client import describe_unusable_path
 from precision_bisect.bisect.queue_worker import SubmissionRunner, home_name, is_driven, log_path, read_tail
 from precision_bisect.runner.workspace.home import Home, user_home
@@ -214,3 +215,19 @@ def test_an_interrupt_ends_a_worker_whose_store_is_away(
     row = queue.find(number)
     assert row is not None
     assert row.state is SubmissionState.RUNNING
+
+
+def test_words_that_wait_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker looks at them each second, and parsing takes long."""
+    parsed: list[object] = []
+
+    def parse(words: Sequence[str]) -> ParsedWords:
+        parsed.append(words)
+        return parse_words(words)
+
+    monkeypatch.setattr("precision_bisect.bisect.queue_client.parse_words", parse)
+    words = ["--bad", str(tmp_path), "--replay", "there"]
+    for is_there in (False, True):
+        assert (describe_unusable_path(str(tmp_path), words) is None) is is_there
+        (tmp_path / "there").touch()
+    assert len(parsed) == 1
