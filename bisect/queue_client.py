@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol
@@ -107,7 +108,7 @@ def make_submission(options: SubmitOptions) -> Submission:
     try:
         return Submission(
             bisection=plan.name,
-            user=getpass.getuser(),
+            user=_user_name(),
             words=request.typed,
             folder=str(Path.cwd()),
             priority=options.priority,
@@ -116,6 +117,16 @@ def make_submission(options: SubmitOptions) -> Submission:
         )
     except ValidationError as error:
         raise UsageError(describe_invalid_submission(error)) from error
+
+
+def _user_name() -> str:
+    """Return the name of the invoking user. Raises `UserError` where nobody knows it, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise UserError(
+            f"expected your name in $USER, found none, and no account with the number {os.getuid()}; set it"
+        ) from error
 
 
 def check_remote_submission(submission: Submission) -> None:
@@ -152,17 +163,22 @@ def describe_unusable_path(folder: str, words: Sequence[str]) -> str | None:
     """
     if not os.access(folder, os.R_OK | os.X_OK):
         return f"expected the submission's folder {folder}, found none that can be read"
-    try:
-        options = parse_words(words).options
-    except click.UsageError:
-        return None  # the run itself will report the error
-    for option, path in named_paths(options):
+    for option, path in _paths_in_words(tuple(words)):
         full_path = Path(folder) / path
         if not os.access(full_path, os.R_OK):
             return f"expected {option} {full_path}, found none that can be read"
         if not (full_path.is_file() or full_path.is_dir()):
             return f"expected {option} {full_path}, found a pipe or a device, which may never end"
     return None
+
+
+@lru_cache(maxsize=1000)
+def _paths_in_words(words: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
+    """Return the `named_paths` of a submission's words. They are parsed once, because a worker asks each second."""
+    try:
+        return tuple(named_paths(parse_words(words).options))
+    except click.UsageError:
+        return ()  # The run itself will report the error.
 
 
 def named_paths(options: BisectOptions) -> Iterator[tuple[str, Path]]:
@@ -357,7 +373,7 @@ class RemoteQueue:
     """
 
     def __init__(self, url: str) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+        if not _is_server_url(url):
             raise UsageError(f"--service {url}: expected the URL of a server, such as http://127.0.0.1:8000")
         self._url = url.rstrip("/")
         # The token must go to no server but the named one.
@@ -389,24 +405,30 @@ class RemoteQueue:
         """Return the server's answer. A `body` is written with the user's token."""
         headers = {"Content-Type": "application/json"}
         if body is not None:
-            token = os.environ.get(TOKEN_VARIABLE)
-            if not token:
+            token = os.environ.get(TOKEN_VARIABLE, "")
+            if not (token.isascii() and token.isprintable() and token):
+                found = "another text" if token else "none"
                 raise UsageError(
-                    f"--service {self._url}: expected a token in ${TOKEN_VARIABLE}, found none; who runs the server "
+                    f"--service {self._url}: expected a token in ${TOKEN_VARIABLE}, found {found}; who runs the server "
                     "makes one: bisect-precision token USER"
                 )
             headers["Authorization"] = f"Bearer {token}"
         request = urllib.request.Request(f"{self._url}/{address}", data=body, headers=headers)
         try:
+            return self._open(request)
+        except (URLError, OSError, HTTPException, UnicodeError) as error:
+            raise UserError(f"{self._url}: expected a server that answers: {error}") from error
+
+    def _open(self, request: urllib.request.Request) -> bytes:
+        """Return the server's answer. Raises `UserError` where it refuses, and errors of the connection."""
+        try:
             with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 return answer.read()
         except HTTPError as error:
             with error:
-                if error.code == _NotFoundError.status and body is None:
+                if error.code == _NotFoundError.status and request.data is None:
                     raise _NotFoundError from error
                 raise UserError(f"{self._url}: expected an answer, found {_refusal(error)}") from error
-        except (URLError, OSError, HTTPException) as error:
-            raise UserError(f"{self._url}: expected a server that answers: {error}") from error
 
     def _parse(self, adapter: TypeAdapter[Any], text: bytes) -> Any:
         try:
@@ -416,6 +438,15 @@ class RemoteQueue:
                 f"{self._url}: expected a queue as this version of the tool has it, found another; update the older of "
                 "the two: pip install --upgrade precision-bisect"
             ) from error
+
+
+def _is_server_url(url: str) -> bool:
+    """Return whether a text is the URL of a server of HTTP."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
 
 
 class _SubmitAnswer(BaseModel):

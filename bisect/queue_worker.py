@@ -221,7 +221,8 @@ class SubmissionRunner:
             finally:
                 code = _exit_code(started.finish())
         if interrupted:
-            self._queue.requeue(row.id, self.worker, tail=read_tail(file))
+            with suppress(SQLAlchemyError):  # Once the lease is over, another worker goes on all the same.
+                self._queue.requeue(row.id, self.worker, tail=read_tail(file))
             raise KeyboardInterrupt
         return code if why_lost is None else why_lost
 

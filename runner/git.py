@@ -105,19 +105,27 @@ HIDDEN_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_DIR",
+    "GIT_GLOB_PATHSPECS",
     "GIT_GRAFT_FILE",
+    "GIT_ICASE_PATHSPECS",
     "GIT_INDEX_FILE",
+    "GIT_LITERAL_PATHSPECS",
     "GIT_NAMESPACE",
+    "GIT_NOGLOB_PATHSPECS",
     "GIT_OBJECT_DIRECTORY",
     "GIT_PREFIX",
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
+    "PRECISION_BISECT_STORE",
     "PRECISION_BISECT_TOKEN",
+    "PYTHONPYCACHEPREFIX",
 )
 """Our own git commands and the commands of a stack run without these variables.
 
 Hooks, aliases and `git rebase --exec` set the git variables. They would make git work on a repository other than the
-current one. With the token, a commit under test could submit jobs."""
+current one, or read paths in another way. With the token, or the password of a store, a commit under test could submit
+jobs. With bytecode outside of a worktree, Python would run that of another commit: it compares the size and the second
+of a source alone."""
 
 
 def inherited_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -126,10 +134,12 @@ def inherited_environment(variables: Mapping[str, str] = os.environ) -> dict[str
 
 
 # A replaced commit would not be the one that its id names. A file system monitor would outlive us. A checkout may name
-# any program to check signatures. The hint about grafts would come before an error message.
+# any program to check signatures. The hint about grafts would come before an error message. The user's git may refuse
+# bare repositories, and private clones are such.
 _GIT = (
     *("git", "--no-replace-objects", "-c", "core.fsmonitor=false"),
     *("-c", "log.showSignature=false", "-c", "advice.graftFileDeprecated=false"),
+    *("-c", "safe.bareRepository=all"),
 )
 
 
@@ -618,7 +628,9 @@ class GitRepository:
 
     def _grep(self, *arguments: str) -> str:
         """Return the output of `git grep` in text files; empty if nothing matches."""
-        return self.run_or_none("grep", "-I", *arguments, "--") or ""
+        # The user's settings may ask for colours and numbers.
+        options = ("-I", "--no-color", "--no-line-number", "--no-column")
+        return self.run_or_none("grep", *options, *arguments, "--") or ""
 
     def changed_files(self) -> list[str]:
         """Return the paths in the checkout that differ from its HEAD: files, untracked files and submodules.
@@ -693,11 +705,16 @@ class GitRepository:
         return bool(self._matching_settings(r"^filter\.lfs\.(smudge|process)$"))
 
     def remote_url(self) -> str | None:
-        """Return the fetch URL of a partial clone's promisor, or else of `origin`; None if there is no such remote."""
+        """Return the fetch URL of a partial clone's promisor, or else of `origin`; None if there is no such remote.
+
+        Git reads a relative path from the root of this checkout. The returned path holds for other repositories too.
+        """
         try:
-            return self.run("remote", "get-url", self.promisor or "origin")
+            url = self.run("remote", "get-url", self.promisor or "origin")
         except GitError:
             return None
+        is_path = ":" not in url.partition("/")[0]
+        return str(self.root / url) if is_path else url
 
 
 @contextmanager

@@ -112,6 +112,7 @@ class RenameTracker:
         found = {
             repository: [each for each in commits if self._has(repository, revisions[repository], each)]
             for repository, commits in self._commits.items()
+            if repository in revisions
         }
         return {renames_name(repository): " ".join(made) for repository, made in found.items() if made}
 

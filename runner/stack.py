@@ -92,6 +92,18 @@ def _relative(text: str) -> str:
 
 RelativePath = Annotated[str, AfterValidator(_relative)]
 """A path inside a slot or a repository, in its shortest spelling."""
+
+
+def _input(text: str) -> str:
+    """Return an input of a step, or of `help`, with its path in the shortest spelling. Raises `ValueError`."""
+    name, colon, path = text.partition(":")
+    return f"{name}:{_relative(path)}" if colon else name
+
+
+Input = Annotated[str, AfterValidator(_input)]
+"""A repository (`minirt`), or a path in one (`minipto:pyproject.toml`), whose content counts."""
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A finite number, which the system can take as a limit."""
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 """A module's dotted name, as in an import statement."""
 
@@ -336,15 +348,15 @@ class Step(Model):
 
     command: tuple[str, ...] = Field(min_length=1)
     cwd: str = "{slot}"
-    inputs: tuple[str, ...] = Field(min_length=1)
-    """Repositories (`minirt`) or paths in them (`minipto:pyproject.toml`) whose content decides the result."""
+    inputs: tuple[Input, ...] = Field(min_length=1)
+    """The inputs whose content decides the result."""
     outputs: tuple[RelativePath, ...] = ()
     """Folders or files, from the slot's root, that contain everything that the step makes.
 
     They are removed before the step runs, and cached by content. Files that an incremental build continues from belong
     under `keep`. A step without outputs is never cached: it is skipped only where the slot already has its result.
     """
-    timeout: float = Field(default=3600, gt=0)
+    timeout: _Positive = 3600
     """The timeout in seconds."""
 
     @property
@@ -372,8 +384,8 @@ class Case(Model):
     """The command; `{case}` is the path of the script in the slot. The tool inserts the harness's shim."""
     help: tuple[str, ...] = ()
     """The command that prints the case's options at a commit. Without it the case has none of `flags`."""
-    help_inputs: tuple[str, ...] = ()
-    """Repositories, or paths in them, on which the output of `help` depends, beside the case's script.
+    help_inputs: tuple[Input, ...] = ()
+    """The inputs on which the output of `help` depends, beside the case's script.
 
     The command runs again where they change. Without them it runs for each content of the whole stack.
     """
@@ -449,10 +461,10 @@ class Perturbation(Model):
 class MachineLimits(Model):
     """Bounds on what the tool takes from the machine."""
 
-    build_cache_gib: float = Field(default=20, gt=0)
-    memory_gib: float | None = Field(default=None, gt=0)
+    build_cache_gib: _Positive = 20
+    memory_gib: _Positive | None = None
     """The address space of one run, in GiB; unbounded by default."""
-    run_timeout: float = Field(default=3600, gt=0)
+    run_timeout: _Positive = 3600
     """Seconds for the first run at an end. Later runs get ten times the longest run so far."""
 
 
@@ -537,6 +549,8 @@ class Stack(Model):
                     f"{where}: expected one of the repositories {', '.join(repositories)}, found {name!r}"
                     f"{suggestion(name, repositories)}"
                 )
+        for where, entry in self._inputs():
+            self._check_input(where, entry)
         for where, text, extra in self._templates():
             known = sorted({*_COMMON_PLACEHOLDERS, *repositories, *extra})
             for placeholder in placeholders(text):
@@ -620,11 +634,26 @@ class Stack(Model):
                 yield f"repositories.{name}.releases.tags", repository.releases.tags
         for place, rename in enumerate(self.renames):
             yield f"renames.{place}.repository", rename.repository
+        for where, entry in self._inputs():
+            yield where, entry.partition(":")[0]
+
+    def _inputs(self) -> Iterator[tuple[str, str]]:
+        """Yield the inputs in the file, each after its key."""
         for name, step in self.steps.items():
-            for entry in step.inputs:
-                yield f"steps.{name}.inputs", entry.partition(":")[0]
-        for entry in self.case.help_inputs:
-            yield "case.help_inputs", entry.partition(":")[0]
+            yield from ((f"steps.{name}.inputs", entry) for entry in step.inputs)
+        yield from (("case.help_inputs", entry) for entry in self.case.help_inputs)
+
+    def _check_input(self, where: str, entry: str) -> None:
+        """Check that an input is no path inside a submodule, whose files are those of another repository.
+
+        Raises `ValueError`.
+        """
+        name, _, path = entry.partition(":")
+        for target, pin in self.gitlinks.items():
+            if pin.holder == name and path and PurePosixPath(path).is_relative_to(pin.path):
+                raise ValueError(
+                    f"{where}: expected a path of {target}, which is a repository of its own, found {entry!r}"
+                )
 
     def _templates(self) -> Iterator[tuple[str, str, frozenset[str]]]:
         """Yield each template of the file, after its key, with the placeholders that only it may have."""

@@ -80,11 +80,12 @@ def try_remove_tree(path: Path) -> None:
 
 
 def _remove_deep(path: Path) -> None:
-    """Remove a folder nested deeper than the recursion limit, or with paths longer than `PATH_MAX`.
+    """Remove a folder nested deeper than the recursion limit, with paths longer than `PATH_MAX`, or read-only.
 
     No descriptor stays open. Each folder below is moved to the top before it is emptied, so that no path grows.
     Raises `OSError`.
     """
+    _make_writable(path)
     pending = [path]
     while pending:
         folder = pending.pop()
@@ -93,12 +94,19 @@ def _remove_deep(path: Path) -> None:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 below = Path(entry.path)
+                _make_writable(below)
                 pending.append(below if folder == path else below.rename(path / uuid.uuid4().hex))
             else:
                 Path(entry.path).unlink()
         if folder != path:
             folder.rmdir()
     path.rmdir()
+
+
+def _make_writable(folder: Path) -> None:
+    """Let the owner of a folder change its entries. Another user's folder stays as it is."""
+    with suppress(PermissionError):
+        folder.chmod(stat.S_IRWXU)
 
 
 def sync_tree(path: Path) -> None:

@@ -1,6 +1,6 @@
 """The queue of submitted bisections in the store, and the tokens of those who may submit.
 
-`QueueJournal` writes the queue. Each method is one transaction, and the store runs one at a time, so what `take` reads
+`QueueJournal` writes the queue. The store runs one writing transaction at a time, so what `take` reads in its last one
 is still true when it writes. `choose` decides which submission is next. `TokenJournal` writes the tokens by which a
 server identifies users.
 """
@@ -192,9 +192,16 @@ class QueueJournal:
         The reason is recorded.
         """
         with self._sessions.begin() as session:
+            _requeue_expired(session, store_now(session))
+        # This may take long, and in a transaction it would keep everybody else from writing.
+        missing = {
+            row.id: missing_requirement(row)
+            for row in self.all(states=[SubmissionState.QUEUED])
+            if row.place in (None, worker.place)
+        }
+        with self._sessions.begin() as session:
             moment = store_now(session)
-            _requeue_expired(session, moment)
-            choice = _choose_row(session, worker, missing_requirement, moment)
+            choice = _choose_row(session, worker, missing, moment)
             if choice is None:
                 return None
             row, board = choice
@@ -456,17 +463,20 @@ _SHARE_PERIOD = timedelta(days=1)
 
 
 def _choose_row(
-    session: Session,
-    worker: QueueWorker,
-    missing_requirement: Callable[[SubmissionRow], str | None],
-    moment: datetime,
+    session: Session, worker: QueueWorker, missing: Mapping[int, str | None], moment: datetime
 ) -> tuple[SubmissionRow, Board | None] | None:
+    """Return the submission that is next, and its board; None where there is none.
+
+    `missing` has why the worker's machine cannot run each submission. One that is not in it was queued just now.
+    """
     queued: dict[int, SubmissionRow] = {}
     for row in session.scalars(select(SubmissionRow).where(SubmissionRow.state == SubmissionState.QUEUED)):
-        missing = missing_requirement(row) if row.place in (None, worker.place) else _ANOTHER_HOME
-        _record_missing_requirement(row, worker.host, missing)
-        if missing is None:
-            queued[row.id] = row
+        if row.place not in (None, worker.place):
+            _record_missing_requirement(row, worker.host, _ANOTHER_HOME)
+        elif row.id in missing:
+            _record_missing_requirement(row, worker.host, missing[row.id])
+            if missing[row.id] is None:
+                queued[row.id] = row
     busy = session.scalars(select(SubmissionRow).where(SubmissionRow.state == SubmissionState.RUNNING))
     choice = choose(
         [_to_waiting_submission(row) for row in queued.values()],

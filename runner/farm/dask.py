@@ -104,7 +104,8 @@ class DaskEngine:
         # A client that has reconnected to a scheduler gets no events until it subscribes again.
         self._client.subscribe_topic(_TOPIC, self._handle_event)
         self._client.subscribe_topic("all", self._handle_worker_event)
-        allowed = workers.keys() - avoid if avoid else set[str]()
+        able = {place for place, worker in workers.items() if resources.keys() <= worker["resources"].keys()}
+        allowed = able - avoid if avoid else set[str]()
         future = self._client.submit(
             _make,
             parcel,
@@ -309,5 +310,6 @@ async def _call_at_host(
 def _variables() -> dict[str, str]:
     """Return the variables that commands inherit at a host: its own, without those that dask has set."""
     dask: Any = importlib.import_module("dask")
-    set_by_dask: Mapping[str, object] = dask.config.get("distributed.nanny.pre-spawn-environ", {})
-    return {name: text for name, text in os.environ.items() if text != str(set_by_dask.get(name))}
+    settings: Mapping[str, object] = dask.config.get("distributed.nanny.pre-spawn-environ", {})
+    set_by_dask = {(name, str(value)) for name, value in settings.items()}
+    return dict(variable for variable in os.environ.items() if variable not in set_by_dask)

@@ -6,9 +6,8 @@ contents to a host, and fetches results. `BuildTurns` lets one probe make a buil
 decides whether another host tries a build that failed.
 """
 
-import hashlib
+import contextlib
 import itertools
-import json
 import platform
 import queue
 import secrets
@@ -27,6 +26,7 @@ from ...store.durable_files import sync_files, try_remove_tree
 from ...store.vocabulary import BuildSource
 from ..errors import UserError, reason
 from ..probe.build_cache import digest_of, unpack_folder
+from ..probe.builder import digest
 from ..probe.pool import Activity, ProbeDelay, ProbeDone, ProbeRestart
 from ..probe.probe import RUN_ACTIVITY, ProbeRequest, ProbeResult
 from ..stack import Stack
@@ -218,7 +218,8 @@ class Delivery:
         except BaseException:
             try_remove_tree(folder)
             raise
-        self._engine.ask(place, host.forget, result.key)
+        with contextlib.suppress(LostWorkerError):  # The host removes old results by itself.
+            self._engine.ask(place, host.forget, result.key)
         return ArrivedProbe(result, folder)
 
     def _fetch_archive(self, place: str, result: HostProbeResult, target: Path) -> None:
@@ -429,6 +430,8 @@ class Farm:
         """The prefixes of the probes' names, one for each bisection."""
         self._unchecked_bisections: list[str] = []
         """The bisections of which a dead driver may have left probes that nobody wants."""
+        self._unwanted_keys: set[str] = set()
+        """The keys of such probes, which may still be being stopped."""
         self._received_keys: list[str] = []
         """The keys of results that the caller has received, and not yet stored."""
 
@@ -450,12 +453,11 @@ class Farm:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._transfers.shutdown(wait=False, cancel_futures=True)
+        for probe in self._probes.values():
+            self._stops.submit(self._engine.stop, probe.key)
+        self._release_received()
         # Transfers may be given up, but a probe that nobody stops would run on.
         self._stops.shutdown()
-        for key in self._received_keys:
-            self._engine.release(key)
-        for probe in self._probes.values():
-            self._engine.stop(probe.key)
         self._engine.close()
         self._transfers.shutdown()
         self._folder.cleanup()
@@ -471,7 +473,11 @@ class Farm:
         probe = _Probe(next(self._numbers), parcel, self._new_key(name), self._build_key(request))
         self._probes[probe.key] = probe
         if self._may_begin(probe):
-            self._start(probe)
+            try:
+                self._start(probe)
+            except UserError:
+                self.cancel(probe.number)
+                raise
         return probe.number
 
     def _build_key(self, request: ProbeRequest) -> str | None:
@@ -491,15 +497,15 @@ class Farm:
 
     def _new_key(self, name: str) -> str:
         """Return a new key for a probe's task. Late events of its earlier tasks have other keys."""
-        return f"{name}-{next(self._starts[name])}"
+        keys = (f"{name}-{start}" for start in self._starts[name])
+        return next(key for key in keys if key not in self._unwanted_keys)
 
     def cancel(self, number: int) -> None:
-        """Stop a probe. No later event mentions it."""
+        """Stop a probe, also one that no host can make. No later event mentions it."""
         probe = next((each for each in self._probes.values() if each.number == number), None)
-        if probe is None:
-            return
-        del self._probes[probe.key]
-        self._stops.submit(self._engine.stop, probe.key)
+        if probe is not None:
+            del self._probes[probe.key]
+            self._stops.submit(self._engine.stop, probe.key)
         self._start_probes(self._turns.drop(number))
 
     def next_event(self, *, timeout: float | None) -> Activity | ProbeDone | ProbeRestart | ProbeDelay | None:
@@ -538,6 +544,7 @@ class Farm:
         while self._unchecked_bisections:
             existing = self._engine.existing_tasks(self._unchecked_bisections.pop())
             for key in {*existing} - self._probes.keys():
+                self._unwanted_keys.add(key)
                 self._stops.submit(self._engine.stop, key)
 
     def _check_workers(self) -> ProbeDelay | None:
@@ -625,8 +632,7 @@ class Farm:
             arrived.discard()
             return self._restart(probe, place, UserError(doubt))
         result = arrived.move_to(probe.parcel.request.directory)
-        if probe.place is not None:
-            self._workers[result.place] = probe.place
+        self._workers[result.place] = place
         del self._probes[probe.key]
         self._received_keys.append(probe.key)
         self._start_probes(self._turns.finish_build(probe.number))
@@ -692,12 +698,12 @@ def _loss_message(host_name: str) -> str:
 
 def _bisection_prefix(request: ProbeRequest) -> str:
     """Return the prefix of the keys of a bisection's probes."""
-    return "probe-" + _digest({"driver": platform.node(), "folder": str(request.directory.parent)})
+    return "probe-" + digest({"driver": platform.node(), "folder": str(request.directory.parent)})
 
 
 def _probe_digest(request: ProbeRequest, stack: Stack) -> str:
     """Return a digest of a request, without the timeout, which depends on the probes before it."""
-    return _digest(
+    return digest(
         {
             "directory": str(request.directory),
             "stack": stack.model_dump(mode="json"),
@@ -710,7 +716,3 @@ def _probe_digest(request: ProbeRequest, stack: Stack) -> str:
             "options": str(request.options),
         }
     )
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

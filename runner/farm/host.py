@@ -440,11 +440,10 @@ def _check_host(parcel: ProbeParcel) -> None:
 
 
 def _assemble_golden(golden: FrozenGolden, home: Home) -> FrozenGolden:
-    """Return frozen data whose folder consists of hard links to objects."""
-    folder = home.golden / golden.digest
+    """Return frozen data whose folder consists of hard links to objects. Like these, it is removed after a while."""
+    folder = home.objects / f"{golden.digest}.golden"
     if not folder.is_dir():
-        home.golden.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home.golden) as temporary:
+        with tempfile.TemporaryDirectory(dir=home.objects) as temporary:
             partial = Path(temporary) / golden.digest
             for name, digest in golden.files.items():
                 target = partial / name
@@ -700,9 +699,9 @@ class HostMachine:
         def report(text: str) -> None:
             on_activity(prober.slot.index, text)
 
-        frozen = request.options.runtime_dir
+        frozen = [request.options.runtime_dir, request.golden and request.golden.directory]
         with (
-            hold_entries([] if frozen is None else [frozen]),
+            hold_entries(filter(None, frozen)),
             Prober(
                 workspace,
                 StackContent(stack, workspace),

@@ -402,18 +402,16 @@ class RayEngine:
 
     def _host(self, place: str) -> Any:
         """Return this driver's `HostActor` at a place, which ends with the driver."""
-        strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
         with self._change:
-            if place not in self._hosts:
-                strategy = strategies.NodeAffinitySchedulingStrategy(node_id=_node_id(place), soft=False)
-                actor = self._ray.remote(HostActor)
-                options = {
-                    "num_cpus": 0,
-                    "max_concurrency": _MAX_CONCURRENCY,
-                    "scheduling_strategy": strategy,
-                }
-                self._hosts[place] = actor.options(**options).remote()
-            return self._hosts[place]
+            if place in self._hosts:
+                return self._hosts[place]
+        strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
+        strategy = strategies.NodeAffinitySchedulingStrategy(node_id=_node_id(place), soft=False)
+        options = {"num_cpus": 0, "max_concurrency": _MAX_CONCURRENCY, "scheduling_strategy": strategy}
+        # This waits for a head that is gone, and whoever lets go of ray needs the lock.
+        host = self._ray.remote(HostActor).options(**options).remote()
+        with self._change:
+            return self._hosts.setdefault(place, host)
 
     def no_worker_notice(self) -> str | None:
         """Return a sentence that says how to start a node; None if a node has a CPU, or if that is not known."""

@@ -13,7 +13,6 @@ import shutil
 import tarfile
 import tempfile
 import time
-import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -223,8 +222,12 @@ def unpack_whole(archive: Path, folder: Path, *, max_bytes: int) -> None:
             bounded = cast(BinaryIO, _BoundedStream(stream, max_bytes))
             with tarfile.open(fileobj=bounded, mode="r|") as tar:
                 tar.extractall(folder, filter="data")
-    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except gzip.BadGzipFile as error:
         raise ArchiveError(str(error)) from error
+    except OSError:
+        raise
+    except Exception as error:  # `tarfile` has no bound on the types of errors that a damaged archive causes.
+        raise ArchiveError(f"{type(error).__name__}: {error}") from error
 
 
 class _BoundedStream:
@@ -491,7 +494,8 @@ class BuildCache:
             if total <= self._limit:
                 return
             self._discard(entry)
-            total -= size
+            if not entry.exists():
+                total -= size
 
     def _discard(self, entry: Path) -> None:
         """Remove an entry, unless another process has claimed its key."""

@@ -14,6 +14,7 @@ import queue
 import secrets
 import signal
 import socket
+import tempfile
 import threading
 import time
 import traceback
@@ -383,7 +384,9 @@ class WorkerPool:
 
     def __enter__(self) -> Self:
         """Start the workers."""
-        self._listener = Listener(family="AF_UNIX", authkey=self._key)
+        # The path of a socket has at most 107 bytes, and $TMPDIR may be longer.
+        self._folder = tempfile.TemporaryDirectory(dir="/tmp")
+        self._listener = Listener(f"{self._folder.name}/socket", family="AF_UNIX", authkey=self._key)
         address = cast(str, self._listener.address)
         self._acceptor = threading.Thread(target=self._accept, daemon=True)
         self._loops = threading.Thread(target=self._run_loops, args=(address,), daemon=True)
@@ -412,6 +415,7 @@ class WorkerPool:
                 _kill_loky_processes()
                 self._loops.join(_KILL_INTERVAL)
         self._loops.join()
+        self._folder.cleanup()
         if self.jobs > 1:
             _end_loky_processes()
 

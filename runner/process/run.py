@@ -324,6 +324,9 @@ _MAX_LINE_LENGTH = 1 << 16
 _CHUNK = _MAX_LINE_LENGTH
 """At most this many bytes are read at once, so that a line within them need not be cut."""
 
+_MAX_WAIT = 3600.0
+"""One system call waits at most this many seconds for output. No system takes a wait of a month."""
+
 _GRACE = 10.0
 """After a command has announced its end, it is stopped once it has printed nothing for this many seconds."""
 
@@ -650,7 +653,7 @@ def _copy_streams(
                     if key.fileobj is not interrupt:
                         key.data.close()
                 return False
-            for key, _ in selector.select(remaining):
+            for key, _ in selector.select(min(remaining, _MAX_WAIT)):
                 if key.fileobj is interrupt:
                     raise InterruptedWorkError
                 data = os.read(key.fd, _CHUNK)

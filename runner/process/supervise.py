@@ -37,10 +37,15 @@ def become_reaper() -> None:
 
 
 def begin_command(memory: int = 0) -> None:
-    """Prepare the command's process: reset its signals, and limit its address space to `memory` bytes, unless 0."""
+    """Prepare the command's process: reset its signals, and limit its address space to `memory` bytes, unless 0.
+
+    A lower limit of the user stays.
+    """
     for number in _TERMINAL_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     if memory:
+        _, highest = resource.getrlimit(resource.RLIMIT_AS)
+        memory = min(memory, sys.maxsize if highest == resource.RLIM_INFINITY else highest)
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 

@@ -160,7 +160,7 @@ class StackContent:
             for name in names:
                 parts += [f"{name} with {text}" for text in self._respellings(name, revisions)]
         for holder, path in self._stack.pin_files:
-            if (holder, path) not in self._commit_pin_files:
+            if holder in revisions and (holder, path) not in self._commit_pin_files:
                 parts.append(f"{holder}:{path} {self._pin_file_digest(holder, path, revisions)}")
         parts += self._case_parts
         content = hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -177,8 +177,13 @@ class StackContent:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def input_key(self, revisions: Mapping[str, str], entry: str) -> str:
-        """Return the key of an input of a step, written as `repository` or `repository:path`, with its pin files."""
+        """Return the key of an input of a step, written as `repository` or `repository:path`, with its pin files.
+
+        It is empty where the commit lacks an optional submodule.
+        """
         repository, _, path = entry.partition(":")
+        if repository not in revisions:
+            return ""
         paths = (path,) if path else ()
         parts = [f"{self.commit_key(repository, revisions[repository], paths):064x}"]
         parts += [f"with {patch}" for patch in list_patches(revisions, repository)]

@@ -200,14 +200,15 @@ class MissingObjectsError(UntestableCommitError):
         )
 
 
+# The names of a stack's repositories have no dot, so no worktree takes the place of one of these files.
 _LOCK = "slot.lock"
 _STATE = "state.json"
 """This file of a slot has the key of each step's outputs, by the step's name."""
-_BOOT = "boot"
+_BOOT = "boot.txt"
 """This file has the identifier of the machine's boot in which the slot was last cleared."""
-_STEP_MARK = "running-step"
+_STEP_MARK = "running-step.txt"
 """This file exists while a step's command runs."""
-_CASE_MARK = "before-case"
+_CASE_MARK = "before-case.json"
 """This file has the status of the entries that cleaning spares, as it was before the last run of the case."""
 _BYTECODE = "__pycache__"
 """Python checks the bytecode in a folder of this name before it is used, so no run depends on an earlier one."""
@@ -622,13 +623,24 @@ class Worktree:
         return folder if belongs_to_clone else None
 
 
-_SETTINGS = (
-    "[gc]\n\tauto = 0\n[core]\n\thooksPath = /dev/null\n\tfsync = committed\n[submodule]\n\trecurse = false\n"
-)
+_SETTINGS = """\
+[gc]
+	auto = 0
+[core]
+	hooksPath = /dev/null
+	fsync = committed
+	splitIndex = false
+	trustctime = true
+	checkStat = default
+	ignoreStat = false
+[submodule]
+	recurse = false
+"""
 """Private clones and slots' repositories have these settings of git.
 
 Their objects are few, so they need no collection. Hooks that the user has for all repositories must not run in them.
-After a power cut, git would fail on an object that was not synced."""
+After a power cut, git would fail on an object that was not synced. An index is one file, which is saved. Git looks at
+all that tells a file which a run has changed."""
 _KEPT_ENTRIES = frozenset(("objects", "worktrees"))
 _SAVED_INDEX = "index-of-check-out"
 _SAVED_COMMIT = "commit-of-check-out"

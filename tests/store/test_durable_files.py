@@ -5,6 +5,7 @@ import os
 import resource
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -178,6 +179,26 @@ def test_a_deep_folder_is_removed_with_few_descriptors(
 ) -> None:
     remover(deep_folder)
     assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+
+
+@pytest.mark.parametrize("remover", ["remove", "try_remove_tree"])
+def test_folders_that_a_run_made_read_only_are_removed(remover: str) -> None:
+    """As by caches of Go and Bazel. Root may write there all the same, so another user removes them."""
+    code = (
+        "import os, tempfile\n"
+        "from pathlib import Path\n"
+        f"from precision_bisect.store.durable_files import {remover}\n"
+        "os.getuid() or os.setuid(65534)\n"
+        "root = Path(tempfile.mkdtemp())\n"
+        "(root / 'made' / 'a' / 'b').mkdir(parents=True)\n"
+        "(root / 'made' / 'a' / 'b' / 'file').touch()\n"
+        "for name in ('made/a/b', 'made/a', 'made'):\n"
+        "    (root / name).chmod(0o500)\n"
+        f"{remover}(root / 'made')\n"
+        "root.rmdir()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_cannot_be_removed_keeps_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

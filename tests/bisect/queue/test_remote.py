@@ -1,6 +1,7 @@
 """The queue by way of a server, as its users reach it from machines that do not reach the store."""
 
 import json
+import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -152,12 +153,40 @@ def test_a_submission_whose_user_cannot_be_shown_is_refused_at_once(
     assert queue.all() == []
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "here", "http://", "file:///etc/passwd"])
+@pytest.mark.parametrize("url", ["ftp://x", "here", "http://", "file:///etc/passwd", "http://[x"])
 def test_a_service_that_is_none(url: str) -> None:
     with pytest.raises(UserError, match="expected the URL of a server"):
         RemoteQueue(url)
 
 
-def test_a_server_that_is_away() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1:9", f"{'x' * 64}.org", "127.0.0.1:port"])
+def test_a_server_that_is_away(host: str) -> None:
     with pytest.raises(UserError, match="expected a server that answers"):
-        RemoteQueue("http://127.0.0.1:9").entries(max_ended=1)
+        RemoteQueue(f"http://{host}").entries(max_ended=1)
+
+
+@pytest.mark.parametrize("status", ["200 OK", "500 Broken"])
+def test_a_server_that_breaks_off_its_answer(status: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(f"HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\nf\r\nx".encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(UserError, match="expected a server that answers"):
+            RemoteQueue(f"http://127.0.0.1:{server.getsockname()[1]}").entries(max_ended=1)
+        thread.join()
+
+
+@pytest.mark.parametrize("token", ["hush-hush\n", "hush-hush\N{EM DASH}"])
+def test_a_token_that_no_server_gave_is_refused_and_not_shown(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECISION_BISECT_TOKEN", token)
+    with pytest.raises(UserError, match=r"expected a token in \$PRECISION_BISECT_TOKEN") as caught:
+        RemoteQueue("http://127.0.0.1:9").cancel(1)
+    assert "hush-hush" not in str(caught.value)

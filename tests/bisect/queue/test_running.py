@@ -1,12 +1,14 @@
 """One submission as a worker runs it: where it can, to its end, and what is kept of its log."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from sqlalchemy.exc import OperationalError
 
+from precision_bisect.bisect.cli import ParsedWords, parse_words
 from precision_bisect.bisect.queue_client import describe_unusable_path
 from precision_bisect.bisect.queue_worker import SubmissionRunner, home_name, is_driven, log_path, read_tail
 from precision_bisect.runner.workspace.home import Home, user_home
@@ -190,3 +192,42 @@ def test_a_pipe_does_not_hold_a_worker(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     words = ["--good", "a", "--bad", "b", "--replay", "pipe"]
     assert "found a pipe or a device" in str(describe_unusable_path(str(tmp_path), words))
+
+
+def test_an_interrupt_ends_a_worker_whose_store_is_away(
+    runner: SubmissionRunner, queue: QueueJournal, tool: TestRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is handed back then. The lease runs out, and another worker goes on."""
+    number = queue.submit(submission("mine", folder=str(tool.path), words=["--bad", "HEAD", "--", "true"]))
+    row = queue.take(runner.worker, runner.missing_requirement)
+    assert row is not None
+
+    def interrupt(*_arguments: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    def fail(*_arguments: object, **_named: object) -> None:
+        raise OperationalError("", {}, Exception("the store is away"))
+
+    monkeypatch.setattr(QueueJournal, "renew", interrupt)
+    monkeypatch.setattr(QueueJournal, "requeue", fail)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(row)
+    row = queue.find(number)
+    assert row is not None
+    assert row.state is SubmissionState.RUNNING
+
+
+def test_words_that_wait_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker looks at them each second, and parsing takes long."""
+    parsed: list[object] = []
+
+    def parse(words: Sequence[str]) -> ParsedWords:
+        parsed.append(words)
+        return parse_words(words)
+
+    monkeypatch.setattr("precision_bisect.bisect.queue_client.parse_words", parse)
+    words = ["--bad", str(tmp_path), "--replay", "there"]
+    for is_there in (False, True):
+        assert (describe_unusable_path(str(tmp_path), words) is None) is is_there
+        (tmp_path / "there").touch()
+    assert len(parsed) == 1

@@ -127,3 +127,19 @@ def test_what_is_to_be_minded_is_said_when_it_is_submitted(tool: TestRepository,
     queue.cancel(first.id)
     queue.cancel(second.id)
     assert "asks the same" not in CliRunner().invoke(main, words).stderr
+
+
+def test_a_user_without_a_name_is_asked_for_one(
+    tool: TestRepository, queue: QueueJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that runs as a number of which /etc/passwd knows nothing."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def find_nobody(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr("pwd.getpwuid", find_nobody)
+    done = CliRunner().invoke(main, ["submit", "--good", "HEAD~1", "--bad", "HEAD", "--", "true"])
+    assert (done.exit_code, "expected your name in $USER" in done.stderr) == (1, True), done.output
+    assert queue.all() == []

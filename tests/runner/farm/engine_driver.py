@@ -16,10 +16,12 @@ class EngineDriver:
         self.engine = open_engine(self.told.put)
         self.parcels = ParcelMaker(small.stack(), small.workspace(), small.folder / "packed")
 
-    def start(self, small: SmallStack, key: str, **resources: float) -> None:
+    def start(
+        self, small: SmallStack, key: str, *, avoid: frozenset[str] = frozenset(), **resources: float
+    ) -> None:
         """Have a probe made."""
         parcel = self.parcels.parcel(small.request())
-        self.engine.start(key, parcel, resources=resources, avoid=frozenset())
+        self.engine.start(key, parcel, resources=resources, avoid=avoid)
 
     def until(self, wanted: Callable[[EngineEvent], bool]) -> EngineEvent:
         """The next that is wanted of what is told."""

@@ -199,6 +199,24 @@ def test_a_board_that_no_worker_has_is_asked_for_at_once(address: str, small: Sm
     driver.engine.close()
 
 
+def test_the_only_worker_with_a_board_makes_a_probe_that_avoids_it(small: SmallStack, host: str) -> None:
+    """Another worker could never make it, for it has no board."""
+    with cluster_of_one() as cluster, distributed.Client(cluster) as client:
+        (plain,) = client.scheduler_info()["workers"]
+        spec = {"cls": cluster.new_spec["cls"], "options": {**cluster.new_spec["options"]}}
+        spec["options"]["resources"] = {"a2a3": 1}
+        cluster.worker_spec["board"] = spec
+        cluster.sync(cluster._correct_state)
+        client.wait_for_workers(2)
+        (board,) = client.scheduler_info(n_workers=-1)["workers"].keys() - {plain}
+        driver = open_driver(cluster.scheduler_address, small)
+        driver.start(small, "key", avoid=frozenset({board}), a2a3=1)
+        began = driver.until(lambda told: isinstance(told, TaskBegin))
+        assert began == TaskBegin("key", board, platform.node())
+        driver.engine.stop("key")
+        driver.engine.close()
+
+
 def test_a_scheduler_without_a_worker_says_how_one_is_started(host: str) -> None:
     with cluster_of(0) as cluster:
         engine = DaskEngine(cluster.scheduler_address, lambda told: None)
@@ -224,3 +242,19 @@ def test_a_scheduler_that_does_not_answer() -> None:
     with impatient, pytest.raises(UserError, match="expected a scheduler of dask") as caught:
         DaskEngine("tcp://bob:hush-hush@127.0.0.1:9", lambda told: None)
     assert "hush-hush" not in str(caught.value)
+
+
+def test_a_variable_of_the_worker_reaches_the_case_whatever_its_value(
+    address: str, small: SmallStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEFAULT_DTYPE", "None")
+    small.case = {"command": ["sh", "-c", 'test "$DEFAULT_DTYPE" = None && echo RIGHT']}
+    driver = open_driver(address, small)
+    driver.start(small, "key")
+    driver.deliver(small)
+    ended = driver.until(lambda told: isinstance(told, TaskEnd))
+    assert isinstance(ended, TaskEnd)
+    assert isinstance(ended.result, HostProbeResult)
+    assert ended.result.result.judgement is Judgement.GOOD
+    driver.engine.release("key")
+    driver.engine.close()

@@ -10,7 +10,7 @@ import pytest
 
 from precision_bisect.runner.case.case import FrozenGolden, RunOptions
 from precision_bisect.runner.errors import UsageError, UserError
-from precision_bisect.runner.farm.farm import Farm, PlaceNames
+from precision_bisect.runner.farm.farm import Farm, LostWorkerError, PlaceNames, TaskBegin
 from precision_bisect.runner.probe.build_cache import digest_of
 from precision_bisect.runner.probe.pool import Activity, ProbeDelay, ProbeDone, ProbeRestart
 from precision_bisect.runner.probe.probe import ProbeResult
@@ -224,6 +224,38 @@ def test_what_a_host_keeps_is_bounded(small: SmallStack, farm: Callable[[], Farm
         assert {path.name for path in folder.iterdir()} == {"young"}
 
 
+def test_frozen_data_that_no_probe_needs_any_more_go_too(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    hosts.names = ("a",)
+    small.limits = {"build_cache_gib": 1e-6}
+    small.case = {
+        "command": ["sh", "-c", 'cat "$2/in/x.pt"', "sh"],
+        "help": ["echo", "--golden-data"],
+        "flags": {"golden_data": ["--golden-data"]},
+    }
+    workers = farm()
+    for name in ("old", "new"):
+        file = small.folder / "golden" / name / "in" / "x.pt"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"RIGHT\n{name}\n" + "x" * 2000)
+        golden = FrozenGolden(name, file.parent.parent, {"in/x.pt": digest_of(file)})
+        request = small.request(
+            golden=golden, options=RunOptions(golden_data=golden.directory), directory=small.folder / name
+        )
+        number = workers.begin(request)
+        assert results(workers)[0][number].judgement is Judgement.GOOD
+        for path in (hosts.folder / "a").rglob("*"):
+            if name == "old" and not path.is_symlink():
+                os.utime(path, (0, 0))
+    files = (
+        path for path in (hosts.folder / "a").rglob("*") if path.is_file() and path.stat().st_size < 3000
+    )
+    assert {
+        text.splitlines()[1] for file in files if (text := file.read_text("latin-1")).startswith("RIGHT")
+    } == {"new"}
+
+
 def test_a_probe_that_no_host_can_make_ends_it(
     small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, tmp_path: Path
 ) -> None:
@@ -316,7 +348,7 @@ def test_frozen_data_arrive_as_they_were_frozen(
     number = workers.begin(small.request(golden=golden, options=RunOptions(golden_data=folder)))
     result = results(workers)[0][number]
     assert result.judgement is Judgement.GOOD
-    assert str(hosts.home("a").golden) in " ".join(result.command)
+    assert str(hosts.home("a").objects) in " ".join(result.command)
 
 
 def test_a_persons_case_is_refused(small: SmallStack, farm: Callable[[], Farm]) -> None:
@@ -365,3 +397,130 @@ def test_what_fails_to_build_at_two_hosts_is_believed(
     assert found[number].classification.verdict is Verdict.BUILD_ERROR
     assert len(again) == 1
     assert [place for _, place in hosts.started] == ["a", "b"]
+
+
+def test_a_build_that_no_probe_makes_any_more_is_made_for_the_next_one(
+    small: SmallStack, hosts: Hosts, tmp_path: Path
+) -> None:
+    """As in a night, whose other bisections go on where the probes of one cannot be made."""
+    small.steps = BUILD
+    store = str(tmp_path / "builds")
+    with Farm(small.stack(), small.home, jobs=1, open_engine=hosts.open, build_store=store) as farm:
+        for name in hosts.names:
+            hosts.home(name).cache.parent.mkdir(parents=True)
+            hosts.home(name).cache.write_text("no folder")
+        first = farm.begin(small.request(directory=small.folder / "1"))
+        with pytest.raises(UserError, match="expected a worker that makes the probe"):
+            results(farm)
+        farm.cancel(first)
+        for name in hosts.names:
+            hosts.home(name).cache.unlink()
+        before = len(hosts.started)
+        second = farm.begin(small.request(directory=small.folder / "2"))
+        assert len(hosts.started) == before + 1
+        assert results(farm)[0][second].judgement is Judgement.GOOD
+
+
+def test_a_probe_that_cannot_be_started_keeps_no_build_from_others(
+    small: SmallStack, hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.steps = BUILD
+    store = str(tmp_path / "builds")
+
+    def refuse(*_arguments: object, **_named: object) -> None:
+        raise UserError("no such board")
+
+    with Farm(small.stack(), small.home, jobs=1, open_engine=hosts.open, build_store=store) as farm:
+        with monkeypatch.context() as patch:
+            patch.setattr(hosts, "start", refuse)
+            with pytest.raises(UserError, match="no such board"):
+                farm.begin(small.request(directory=small.folder / "1"))
+        second = farm.begin(small.request(directory=small.folder / "2"))
+        assert len(hosts.started) == 1
+        assert results(farm)[0][second].judgement is Judgement.GOOD
+
+
+def test_a_probe_that_is_wanted_while_that_of_a_dead_driver_is_stopped_is_another_task(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.case = {"command": ["sleep", "600"]}
+    wanted_again = small.request(directory=small.folder / "probes" / "1")
+    farm().begin(wanted_again)
+    ((left, _),) = hosts.started
+    following = farm()
+    gate, stop, stopped = threading.Event(), hosts.stop, threading.Event()
+
+    def stop_later(key: str) -> None:
+        gate.wait()
+        stop(key)
+        stopped.set()
+
+    monkeypatch.setattr(hosts, "stop", stop_later)
+    following.begin(small.request(directory=small.folder / "probes" / "2"))
+    following.next_event(timeout=0)
+    following.begin(wanted_again)
+    keys = [key for key, _ in hosts.started]
+    gate.set()
+    stopped.wait()
+    for key in keys:
+        hosts.stop(key)  # The farms wait for all tasks when they close.
+    assert left in hosts.stopped
+    assert keys[2] != left
+
+
+def test_a_result_that_has_arrived_counts_though_its_host_is_gone(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = hosts.ask
+
+    def ask_until_fetched(place: str, function: Callable[..., object], *arguments: object) -> object:
+        if function.__name__ == "forget":
+            raise LostWorkerError(place)
+        return ask(place, function, *arguments)
+
+    monkeypatch.setattr(hosts, "ask", ask_until_fetched)
+    workers = farm()
+    number = workers.begin(small.request())
+    found, again = results(workers)
+    assert found[number].judgement is Judgement.GOOD
+    assert again == []
+
+
+def test_a_result_tells_of_the_worker_from_which_it_came(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that loses a worker begins its task elsewhere, though its result has just arrived."""
+    ask = hosts.ask
+
+    def ask_and_lose(place: str, function: Callable[..., object], *arguments: object) -> object:
+        if function.__name__ == "forget":
+            hosts.tell(TaskBegin(hosts.started[0][0], "b", "host b"))
+        return ask(place, function, *arguments)
+
+    workers = farm()
+    with monkeypatch.context() as patch:
+        patch.setattr(hosts, "ask", ask_and_lose)
+        first = workers.begin(small.request(directory=small.folder / "1"))
+        place = results(workers)[0][first].place
+    workers.begin(small.request(directory=small.folder / "2", avoid=frozenset({place})))
+    results(workers)
+    assert [each for _, each in hosts.started] == ["a", "b"]
+
+
+def test_a_farm_that_ends_stops_its_probes_at_once(
+    small: SmallStack, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray waits for each up to ten seconds."""
+    small.case = {"command": ["sleep", "600"]}
+    both, stop = threading.Barrier(2), hosts.stop
+
+    def stop_beside_another(key: str) -> None:
+        stop(key)
+        both.wait(timeout=30)
+
+    with Farm(small.stack(), small.home, jobs=2, open_engine=hosts.open) as workers:
+        for place in range(2):
+            workers.begin(small.request(directory=small.folder / str(place)))
+        monkeypatch.setattr(hosts, "stop", stop_beside_another)
+    assert not both.broken
+    assert len(hosts.stopped) == 2

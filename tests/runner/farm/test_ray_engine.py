@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Generator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -196,3 +198,31 @@ def test_a_head_that_goes_takes_all_with_it(small: SmallStack, tmp_path: Path) -
         driver.engine.stop("key")
         driver.engine.close()
     assert not importlib.import_module("ray").is_initialized()
+
+
+def test_who_waits_for_a_head_to_make_an_actor_keeps_nobody_else_waiting() -> None:
+    """Else nobody could let go of ray once the head is gone."""
+    asked, gate = threading.Event(), threading.Event()
+
+    class Slow:
+        def options(self, **_options: object) -> "Slow":
+            return self
+
+        def remote(self) -> str:
+            asked.set()
+            gate.wait()
+            return "actor"
+
+    engine: Any = object.__new__(RayEngine)
+    engine._ray = SimpleNamespace(remote=lambda _kind: Slow())
+    engine._change, engine._hosts = threading.Condition(), {}
+    thread = threading.Thread(target=engine._host, args=(ELSEWHERE,))
+    thread.start()
+    asked.wait()
+    is_free = engine._change.acquire(blocking=False)
+    gate.set()
+    if is_free:
+        engine._change.release()
+    thread.join()
+    assert is_free
+    assert engine._host(ELSEWHERE) == "actor"

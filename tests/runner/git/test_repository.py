@@ -109,6 +109,29 @@ def test_words_that_stand_by_themselves_in_any_file_of_a_commit_are_told(reposit
         git.grep_words("1" * 40, words)
 
 
+def test_settings_of_the_user_change_nothing_of_what_is_found(
+    repository: TestRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = repository.commit("first", {"a.sh": "echo $DEPTH\n"})
+    (tmp_path / "gitconfig").write_text(
+        "[color]\n\tui = always\n[grep]\n\tlineNumber = true\n\tcolumn = true\n"
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    git = GitRepository(repository.path)
+    assert git.grep_words(first, ["DEPTH"]) == {"DEPTH"}
+    assert [*git.grep_lines(first, "DEPTH")] == [("a.sh", "echo $DEPTH")]
+
+
+@pytest.mark.parametrize(
+    "url", ["../origin", "origin.git", "/srv/origin", "git@host:x/y", "ssh://host/x", "https://host/x"]
+)
+def test_the_address_of_a_remote_holds_in_any_folder(repository: TestRepository, url: str) -> None:
+    repository.commit("first", {"a": "1"})
+    repository.git("remote", "add", "origin", url)
+    meant = str(repository.path / url) if url in ("../origin", "origin.git") else url
+    assert GitRepository(repository.path).remote_url() == meant
+
+
 def test_gitlinks_and_texts(repository: TestRepository) -> None:
     texts = {"sub/file": "x", "big": "x" * 100, "bytes": "x", "lines": "x\n\n"}
     none = repository.commit("none", texts)

@@ -6,7 +6,9 @@ import pytest
 
 from precision_bisect.runner.git import GitRepository
 from precision_bisect.runner.pins import NoPinError, Revisions, fixed_revisions
+from precision_bisect.runner.renames import renames_name
 from precision_bisect.runner.stack import Releases, Repository, Stack, VersionFilePin
+from precision_bisect.runner.workspace.slot import Workspace
 from tests.runner.small_stack import SmallStack
 
 
@@ -37,6 +39,18 @@ def test_a_commit_without_the_submodule(small: SmallStack) -> None:
         small.revisions(small.workspace(), tool=without)
     rt = small.rt.git("rev-parse", "HEAD")
     assert small.revisions(small.workspace(), tool=without, rt=rt)["rt"] == rt
+
+
+def test_a_commit_without_an_optional_submodule_whose_names_change(small: SmallStack) -> None:
+    rename = {"repository": "rt", "commit": small.rt.git("rev-parse", "HEAD"), "old": "a", "new": "b"}
+    document = small.stack().model_dump()
+    document["renames"] = [rename]
+    document["pins"]["rt"]["optional"] = True
+    workspace = Workspace(Stack.model_validate(document), small.home)
+    assert small.revisions(workspace)[renames_name("rt")] == rename["commit"]
+    small.tool.git("rm", "--quiet", "-f", "rt")
+    small.tool.git("commit", "--quiet", "-m", "no submodule")
+    assert small.revisions(workspace).keys() == {"tool", "cases"}
 
 
 def test_a_commit_whose_release_is_not_there(small: SmallStack) -> None:

@@ -56,3 +56,12 @@ def test_outputs_that_nest_deeper_than_calls_are_not_kept(tmp_path: Path) -> Non
     subprocess.run(["rm", "-rf", output], check=True)
     assert not cache.restore("deep", [tmp_path / "restored"])
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["locks"]
+
+
+def test_entries_in_use_make_the_others_go(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path / "cache", limit=2500, interrupt=None)
+    for key in "ab":
+        entry(cache, tmp_path, key)
+    with BuildCache(tmp_path / "cache", limit=1, interrupt=None).claim("a"):
+        entry(cache, tmp_path, "c")
+    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["a", "c", "locks"]

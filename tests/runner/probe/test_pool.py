@@ -1,7 +1,9 @@
 """A pool of one worker on this machine: probes are made, cancelled, and begun again when a worker is killed."""
 
 import itertools
+import multiprocessing
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Generator
@@ -65,6 +67,23 @@ def test_a_probe_is_made_and_another_one_cancelled(pool: WorkerPool, small: Smal
     assert done.result is not None
     assert done.result.judgement is Judgement.GOOD
     assert pool.next_event(timeout=0.1) is None
+
+
+def test_the_path_of_temporary_files_may_be_long(
+    small: SmallStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a socket may not."""
+    (tmp_path / ("x" * 120)).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("x" * 120)))
+    process: Any = multiprocessing.current_process()
+    monkeypatch.setitem(process._config, "tempdir", None)
+    small.case = {"command": ["echo", "RIGHT"]}
+    with WorkerPool(setup_of(small), jobs=1) as pool:
+        pool.begin(small.request())
+        done = until(pool, ProbeDone)
+    assert isinstance(done, ProbeDone)
+    assert done.result is not None
+    assert done.result.judgement is Judgement.GOOD
 
 
 @pytest.mark.long

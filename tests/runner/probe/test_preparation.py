@@ -13,13 +13,15 @@ from precision_bisect.runner.workspace.environment import EnvironmentReader
 from precision_bisect.store.vocabulary import Verdict, VerdictSource
 from tests.runner.small_stack import SmallStack
 
+HIDDEN = {"GIT_DIR", "PYTHONPYCACHEPREFIX", "PRECISION_BISECT_STORE"}
+
 
 @pytest.fixture(name="prepared")
 def make_preparation(small: SmallStack) -> tuple[Preparation, list[str]]:
     """A preparation in a slot of its own, and what it says."""
     said: list[str] = []
     workspace = small.workspace()
-    variables = {**os.environ, "GIT_DIR": "/elsewhere"}
+    variables = {**os.environ, **dict.fromkeys(HIDDEN, "/elsewhere")}
     preparation = Preparation(
         workspace,
         workspace.acquire(),
@@ -44,7 +46,7 @@ def test_commands_get_the_slot_and_no_variables_of_another_repository(
     assert (Path(ready.values["tool"]) / "tool.txt").read_text() == "good 1\n"
     assert ready.values["jobs"] == "3"
     assert ready.values["case"] == str(Path(ready.values["cases"]) / "case.sh")
-    assert "GIT_DIR" not in ready.environment
+    assert not HIDDEN & ready.environment.keys()
     assert ready.environment["PATH"] == os.environ["PATH"]
 
 

@@ -156,12 +156,29 @@ def device(name: str) -> tarfile.TarInfo:
     return member
 
 
+def with_header(name: str, value: str) -> tarfile.TarInfo:
+    member = tarfile.TarInfo("0")
+    member.pax_headers = {name: value}
+    return member
+
+
+def hard_link(name: str, target: str) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = tarfile.LNKTYPE, target
+    return member
+
+
 HOSTILE = {
     "above": [(tarfile.TarInfo("../evil"), b"evil")],
     "link": [(link("0", ".."), b""), (tarfile.TarInfo("0/evil"), b"evil")],
     "absolute": [(link("0", "/etc/passwd"), b"")],
     "device": [(device("0"), b"")],
     "large": [(tarfile.TarInfo("0"), b"0" * 2 * LIMIT)],
+    "nul": [(with_header("path", "0\0"), b"")],
+    "time": [(with_header("mtime", "1e400"), b"")],
+    "map": [(with_header("GNU.sparse.map", "a,b"), b"x")],
+    "hard link": [(hard_link("0", "1"), b"")],
+    "deep": [(tarfile.TarInfo("0/" * 1500 + "0"), b"")],
 }
 
 

@@ -193,6 +193,13 @@ def test_the_memory_limit_holds(tmp_path: Path) -> None:
     assert any("MemoryError" in line for _, line in lines)
 
 
+@pytest.mark.parametrize("timeout", [30 * 86400.0, 1e300])
+def test_a_command_may_have_more_time_than_a_system_call_waits(tmp_path: Path, timeout: float) -> None:
+    finished, lines = run(tmp_path, "echo", "done", timeout=timeout)
+    assert finished.ending.is_clean
+    assert lines == [("stdout", "done")]
+
+
 def test_two_at_once_do_not_hold_each_other(tmp_path: Path) -> None:
     """A control pipe that leaked into another command would keep it from ending."""
     (tmp_path / "a").mkdir()

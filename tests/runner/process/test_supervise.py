@@ -69,3 +69,18 @@ def test_what_the_command_leaves_behind_is_killed_at_its_end(tmp_path: Path) -> 
     code, out = ended(tmp_path, "sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!; exit 3")
     assert code == 3
     assert not psutil.pid_exists(int(out))
+
+
+@pytest.mark.parametrize("asked", [8 << 30, 1 << 70])
+def test_a_limit_above_that_of_the_user_leaves_the_user_s(asked: int) -> None:
+    """Nobody but root may raise it. A command that could not begin would pass for one that fails."""
+    code = (
+        "import os, resource, runpy\n"
+        f"begin_command = runpy.run_path({supervise.__file__!r})['begin_command']\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+        "os.getuid() or os.setuid(65534)\n"
+        f"begin_command({asked})\n"
+        "print(resource.getrlimit(resource.RLIMIT_AS)[0] >> 30)\n"
+    )
+    done = subprocess.run([*PYTHON, code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr

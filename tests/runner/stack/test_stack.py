@@ -79,6 +79,12 @@ def test_a_sound_file() -> None:
         ),
         ('inputs = ["rt", ', 'inputs = ["rtx:y", ', "steps.rt.inputs"),
         ('inputs = ["rt", "tool:Makefile"]', "inputs = []", "steps.rt.inputs"),
+        ('"tool:Makefile"', '"tool:../cases"', "steps.rt.inputs.1: expected a path"),
+        (
+            '"tool:Makefile"',
+            '"tool:rt/src"',
+            "steps.rt.inputs: expected a path of rt, which is a repository of its own, found 'tool:rt/src'",
+        ),
         (
             'cwd = "{slot}"',
             'cwd = "{slot}"\nhelp_inputs = ["case"]',
@@ -180,6 +186,12 @@ def test_a_sound_file() -> None:
         ),
         ("[repositories.tool]", '[repositories.venv]\npath="x"\n[repositories.tool]', "repositories.venv"),
         ("[platforms.sim]", "[limits]\nrun_timeout = 0\n[platforms.sim]", "limits.run_timeout"),
+        (
+            "[platforms.sim]",
+            "[limits]\nbuild_cache_gib = inf\n[platforms.sim]",
+            "limits.build_cache_gib: expected a finite number, found inf",
+        ),
+        ("inputs", "timeout = inf\ninputs", "steps.rt.timeout: expected a finite number, found inf"),
         ("[platforms.sim]", "", "platforms: this key is required"),
         ("[platforms.sim]", '[platforms.sim]\nboard = "perhaps"', "platforms.sim.board"),
     ],

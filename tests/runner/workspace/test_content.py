@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.git import GitRepository
+from precision_bisect.runner.stack import Stack
 from precision_bisect.runner.workspace.content import ContentKeys, StackContent
+from precision_bisect.runner.workspace.slot import Workspace
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack
 
@@ -138,8 +140,8 @@ def test_what_runs_before_the_case_and_in_which_order_is_another_content(small: 
 
 def test_commits_share_a_build_where_nothing_changes_that_a_step_depends_on(small: SmallStack) -> None:
     small.steps = {
-        "core": {"command": ["make"], "inputs": ["tool:src", "rt"]},
-        "rest": {"command": ["make"], "inputs": ["tool:version.txt"]},
+        "core": {"command": ["make"], "inputs": ["tool:src/", "rt"]},
+        "rest": {"command": ["make"], "inputs": ["tool:./version.txt"]},
     }
     small.tool.commit("root", {"src/a.c": "1", "srcs": "1", "version.txt": "1"})
     good = small.tool.git("rev-parse", "HEAD")
@@ -165,3 +167,23 @@ def test_commits_share_a_build_where_nothing_changes_that_a_step_depends_on(smal
     assert first == case == gone
     assert source == document
     assert len({first, source, other, runtime}) == 4
+
+
+def test_a_commit_without_an_optional_submodule_has_keys_of_its_own(small: SmallStack) -> None:
+    """Also where steps depend on the submodule, and where it pins something itself."""
+    small.steps = {"rt": {"command": ["make"], "inputs": ["rt"]}}
+    document = small.stack().model_dump()
+    document["pins"]["rt"]["optional"] = True
+    document["pins"]["tools"] = {"kind": "version-file", "holder": "rt", "path": "env.sh", "key": "TOOLS"}
+    workspace = Workspace(Stack.model_validate(document), small.home)
+    content = StackContent(workspace.stack, workspace)
+    keys: list[tuple[str, str]] = []
+    for gone in (False, True):
+        if gone:
+            small.tool.git("rm", "--quiet", "-f", "rt")
+            small.tool.git("commit", "--quiet", "-m", "no submodule")
+        revisions = small.revisions(workspace)
+        assert ("rt" in revisions) is not gone
+        keys.append((content.revisions_key(revisions), content.build_key(revisions)))
+    assert keys[0][0] != keys[1][0]
+    assert keys[0][1] != keys[1][1]

@@ -1,6 +1,7 @@
 """Slots on real repositories: the user's checkouts stay as they are, and whatever a kill leaves behind is mended."""
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.stack import Stack
 from precision_bisect.runner.workspace.slot import MissingCommitError, Slot, Workspace
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack, snapshot
@@ -84,6 +86,52 @@ def test_the_user_s_configuration_does_not_reach_into_slots(
     slot.check_out(small.revisions(workspace, tool=first))
     assert (slot.path("rt") / "rt.txt").read_text() == "rt 1\n"
     assert not (tmp_path / "hooked").exists()
+
+
+def test_the_user_s_configuration_of_the_index_and_of_bare_repositories_does_not_either(
+    small: SmallStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration = tmp_path / "gitconfig"
+    configuration.write_text(
+        "[safe]\n\tbareRepository = explicit\n"
+        "[core]\n\tsplitIndex = true\n\ttrustctime = false\n\tcheckStat = minimal\n\tignoreStat = true\n"
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
+    workspace, slot = check_out(small)
+    slot.record_step("step", "key")
+    file = slot.path("tool") / "tool.txt"
+    status = file.stat()
+    file.write_text("GOOD 1\n")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    slot.check_out(small.revisions(workspace))
+    assert file.read_text() == "good 1\n"
+    assert slot.step_key("step") == "key"
+
+
+def test_pathspecs_mean_the_same_whatever_a_git_around_us_has_asked_for(
+    small: SmallStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as Magit, which has git take all of them literally."""
+    monkeypatch.setenv("GIT_LITERAL_PATHSPECS", "1")
+    revisions = small.revisions(small.workspace())
+    workspace = small.workspace()
+    small.tool.commit("moved", {"tool.txt": "bad\n"})
+    (change,) = workspace.repositories["tool"].changes(revisions["tool"], "HEAD", paths=["tool.txt"])
+    assert change.path == "tool.txt"
+
+
+def test_a_repository_may_be_called_as_a_file_of_slots_once_was(small: SmallStack) -> None:
+    document = small.stack().model_dump()
+    document["repositories"]["boot"] = document["repositories"].pop("cases")
+    document["case"] |= {"repository": "boot", "cwd": "{boot}"}
+    workspace = Workspace(Stack.model_validate(document), small.home)
+    slot = workspace.acquire()
+    revisions = small.revisions(workspace)
+    slot.check_out(revisions)
+    slot.record_step("step", "key")
+    slot.check_out(revisions)
+    assert (slot.path("boot") / "case.sh").read_text() == "echo case\n"
+    assert slot.step_key("step") == "key"
 
 
 def test_objects_are_borrowed(small: SmallStack) -> None:

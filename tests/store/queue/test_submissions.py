@@ -109,6 +109,25 @@ def test_what_a_machine_lacks_waits_for_another(queue: QueueJournal) -> None:
     assert (row.id, row.lacking) == (first, None)
 
 
+def test_the_store_can_be_written_while_a_worker_looks_at_what_its_machine_lacks(
+    queue: QueueJournal, url: str
+) -> None:
+    """A disk of the network may take its time. What is queued meanwhile is looked at the next time."""
+    first, others = queue.submit(submission("one")), QueueJournal(open_store(url))
+    queued: list[int] = []
+
+    def lacks(row: SubmissionRow) -> str | None:
+        queued.append(others.submit(submission(f"after-{row.id}")))
+        return "no board"
+
+    assert queue.take(HERE, lacks) is None
+    (second,) = queued
+    assert [row.lacking for row in queue.all()] == ["here: no board", None]
+    row = queue.take(HERE, lambda row: "no board" if row.id == first else None)
+    assert row is not None
+    assert row.id == second
+
+
 def test_a_lost_worker_loses_it_and_changes_nothing_any_more(
     queue: QueueJournal, sessions: sessionmaker[Session]
 ) -> None:
