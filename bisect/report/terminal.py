@@ -279,7 +279,7 @@ def _description_entries(commit: AnswerCommit) -> Iterable[Entry]:
     if commit.subject is not None:
         yield "", _text(commit.subject)
     if commit.author is not None and commit.date is not None:
-        yield "author", _text(f"{commit.author}, {format_day(commit.date)}")
+        yield "author", _text(f"{commit.author}, committed {format_day(commit.date)}")
     if commit.merge:
         yield "merge", Text("no parent that was run shows this alone: the change is in joining them")
     if commit.diff is not None:
