@@ -599,14 +599,16 @@ def _open_bisection_builds(
             say(f"preparing the toolchain of the {build.role}, {build.repository} {build.commit[:12]}")
             side = compared.prepare(build, slot, golden=golden, logs=logs / build.role)
             toolchains.append(Toolchain.from_build(side, compared.platform, compared.device, servers))
-        told = compared.rtol is not None and compared.atol is not None
+        has_tolerance = compared.rtol is not None and compared.atol is not None
         yield OpenedBuilds(
             failing=compared.failing.build,
             reference=compared.reference.build,
             failing_toolchain=toolchains[0],
             reference_toolchain=toolchains[1],
             golden_data=golden.directory,
-            harness=Tolerance(rtol=compared.rtol or 0.0, atol=compared.atol or 0.0) if told else None,
+            harness=Tolerance(rtol=compared.rtol or 0.0, atol=compared.atol or 0.0)
+            if has_tolerance
+            else None,
             timeout=options.timeout or compared.timeout,
         )
 

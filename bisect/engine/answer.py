@@ -399,15 +399,8 @@ class Enter:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True)
-class Finish:
-    """The bisection is over."""
-
-    conclusion: Conclusion
-    notes: tuple[Note, ...] = ()
-
-
-Advance: TypeAlias = Wait | Move | Enter | Finish
+Advance: TypeAlias = Wait | Move | Enter | Conclusion
+"""What a state waits for, or what comes next. A conclusion ends the bisection."""
 
 
 def await_probe(known: BisectionKnowledge, wanted: WantedProbe) -> Wait:
@@ -442,7 +435,7 @@ class FinalState(RangeState):
         conclusion = self.enclosing.complete(self.inner).model_copy(
             update={"rates": rates, "pins": known.answer(question)}
         )
-        return Finish(self._add_failures(conclusion, known))
+        return self._add_failures(conclusion, known)
 
     def _add_failures(self, conclusion: Conclusion, known: BisectionKnowledge) -> Conclusion:
         """Return the conclusion with the runs that failed in another way, and how the failing end fails."""

@@ -37,7 +37,6 @@ from .answer import (
     Conclusion,
     EnclosingRanges,
     Enter,
-    Finish,
     Move,
     UnmeasuredRangeState,
     Wait,
@@ -171,7 +170,7 @@ class Bisection:
                     notes += more
                 case Enter(search=search, enclosing=enclosing, notes=more):
                     state, notes = CulpritSearch(search, enclosing), notes + more
-                case Finish(conclusion=conclusion):
+                case Conclusion() as conclusion:
                     places = tuple(sorted(self.broken))
                     return replace(self, state=state), conclusion.model_copy(update={"broken_places": places})
                 case Wait(needs=needs):

@@ -278,7 +278,7 @@ class CulpritSearch(RangeState):
         if search.unperturbed_search is not None:
             culprit = decision.culprit if isinstance(decision, FoundCulprit) else None
             return Enter(unperturbed_search(search, posterior, culprit=culprit), self.enclosing)
-        return self._finish(decision, posterior, known, context)
+        return self._conclude(decision, posterior, known, context)
 
     def _read_unread(
         self, posterior: Posterior, known: BisectionKnowledge, context: Context
@@ -358,7 +358,7 @@ class CulpritSearch(RangeState):
             return _cancel_running(known)
         return Enter(search.with_reading(Reading.SURE), self.enclosing, (_unsure_notice(known, search),))
 
-    def _finish(
+    def _conclude(
         self, decision: Answer, posterior: Posterior, known: BisectionKnowledge, context: Context
     ) -> Advance:
         """Draw the conclusion from an answer, once nothing runs any more."""
@@ -649,7 +649,7 @@ class PerturbationTrials(RangeState):
             return Wait(Needs(start=tuple(wanted[: max(0, context.workers - len(running))])))
         names = ", ".join(offered.name for offered in known.question.perturbations)
         notice = Notice(f"the failure is flaky under each perturbation that was tried, too: {names}")
-        return Enter(search.finish_perturbations(None), self.enclosing, (notice,))
+        return Enter(search.end_perturbations(None), self.enclosing, (notice,))
 
 
 @dataclass(frozen=True)
@@ -739,10 +739,10 @@ def unperturbed_search(
     chances, size = posterior.belief.commits, len(posterior.graph)
     total = float(chances.sum())
     if total < _MIN_COMMIT_CHANCE:
-        return under.unperturbed_search.finish_perturbations(None)
+        return under.unperturbed_search.end_perturbations(None)
     # The perturbation may show another commit's fault, so each candidate keeps a share.
     prior = Prior(_TRUST * chances / total + (1 - _TRUST) / size, others=1 - _TRUST)
     name = under.loaded.range.held[PERTURBATION_KEY]
-    return under.unperturbed_search.finish_perturbations(
+    return under.unperturbed_search.end_perturbations(
         PerturbedAnswer(perturbation=name, prior=prior, culprit=culprit)
     )

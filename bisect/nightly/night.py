@@ -62,9 +62,9 @@ from .matrix import (
 from .night_report import (
     FailOn,
     NightReport,
-    exit_code,
     junit_text,
     markdown_text,
+    night_exit_code,
     night_report,
     print_night,
     result_line,
@@ -143,7 +143,7 @@ def run_nightly(
             check_not_replaced(sessions)
         except StoreError as error:
             return print_error(str(error), ERROR, as_json=False)
-        return exit_code(report, fail_on=fail_on)
+        return night_exit_code(report, fail_on=fail_on)
 
     return run_command(body)
 
@@ -251,7 +251,7 @@ def run_night(
     with lock_incidents(context):
         close_incidents(context)
         notes += report_incidents(context)
-        journal.nights.finish(night.id, notes)
+        journal.nights.end(night.id, notes)
         return _write_night(context)
 
 

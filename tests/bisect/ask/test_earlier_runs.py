@@ -82,7 +82,7 @@ def night(
 ) -> None:
     """A night in which a case ran at a commit of its own."""
     row = job.nights.begin({"main": sha("head")}, "machine")
-    job.nights.finish(row.id, [])
+    job.nights.end(row.id, [])
     cell = job.runs.get_or_create_cell(
         CellKey(branch="main", case=case, platform="a2a3sim", tolerance="default")
     )
