@@ -162,8 +162,8 @@ class Conclusion(Document):
     no_commit: NoCommit | None = None
     """Set where the suspects have less than half of the probability together."""
     earlier_failures: tuple[str, ...] = ()
-    """Commits that failed, though a later one passed before the culprit. If a fix was sought, they passed, though a
-    later one failed."""
+    """The first commits that failed, though a later one passed before the culprit. If a fix was sought, they passed,
+    though a later one failed."""
     failures: tuple[str, ...] = ()
     """The failures of the failing end, if some runs failed in another way."""
     fail_otherwise: tuple[int, ...] = ()

@@ -484,7 +484,7 @@ class Report(Document):
     """The probability that no commit is to blame, where the suspects together have less than half; otherwise None."""
     other_failures: tuple[OtherFailure, ...] = ()
     earlier_failures: tuple[CommitReference, ...]
-    """Commits that failed before a later one passed. Where a fix was sought, they passed before a later one failed."""
+    """The first commits that failed before a later one passed. Where a fix was sought, they passed before one failed."""
 
     seeks: Seeks
     """What `culprits` are: the first commits that fail, or (`fix`) the first that pass again."""
