@@ -257,6 +257,11 @@ class Rows:
         """Return the range of a repository that was searched last. The repository must have one."""
         return next(each for each in reversed(self.ranges) if each.stage.repository == repository)
 
+    def repository_of(self, sha: str) -> str:
+        """Return the repository of a commit that a searched range contains. For any other it is the one asked about."""
+        searched = next((each.stage for each in self.ranges if sha in each), self.bisection)
+        return searched.repository
+
     def runs_of(self, side: Side) -> list[ProbeRow]:
         """Return the runs of a side of the answer that could be judged."""
         return [probe for probe in self.probes if probe.ordinal in side.runs]

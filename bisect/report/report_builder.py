@@ -74,7 +74,7 @@ def make_report(rows: Rows) -> Report:
         no_commit=conclusion.no_commit if conclusion else None,
         other_failures=other_failures(rows),
         earlier_failures=tuple(
-            rows.reference(bisection.repository, sha) for sha in conclusion.earlier_failures
+            rows.reference(rows.repository_of(sha), sha) for sha in conclusion.earlier_failures
         )
         if conclusion
         else (),
