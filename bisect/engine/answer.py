@@ -55,7 +55,7 @@ class NamedCommit(Model):
     confidence: float | None
     """The posterior probability that it made the change. None where it was not computed."""
     merge: bool
-    """Whether it has several parents. As a culprit, it fails though no parent fails by itself."""
+    """Whether it has several parents."""
     version: str | None = None
     """The release that it stands for."""
     under: str | None = None

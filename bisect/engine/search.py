@@ -126,8 +126,7 @@ class ParentCheck(CulpritState):
         loaded = self.search.loaded
         inside = {commit.sha for commit in loaded.commits} - loaded.unrelated | {loaded.range.old}
         commit = loaded.commit_range.nodes[self.culprit.node].commit
-        parents = commit.parents[:1] if loaded.range.first_parent else commit.parents
-        return [parent for parent in parents if parent not in inside]
+        return [parent for parent in loaded.range.followed_parents(commit) if parent not in inside]
 
     def _outcome(self, known: BisectionKnowledge, parent: Target) -> Outcome | None:
         """Return the outcome of a parent. Return None where one more run has to decide."""

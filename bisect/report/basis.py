@@ -189,7 +189,7 @@ class SearchedRange:
         return None
 
     def parents(self, sha: str) -> Sequence[str]:
-        """Return the parents of a commit of the range, including those outside the range."""
+        """Return the parents of a commit on which it builds in the search. Some may lie outside the range."""
         return self._candidates[sha].parents
 
     def ancestors(self, *shas: str) -> set[str]:

@@ -399,6 +399,13 @@ def _bar(added: int, removed: int, scale: float) -> str:
     )
 
 
+def merge_phrase(commit: AnswerCommit) -> str:
+    """Return what the parents of a merge say about its change."""
+    if commit.joins:
+        return "no parent that was run shows this alone: the change is in joining them"
+    return "not each of its parents was run: the change may be in a commit that it merges"
+
+
 def diff_base_phrase(commit: AnswerCommit) -> str:
     """Return the parent against which a culprit's diff is made."""
     if commit.parent is None:

@@ -49,6 +49,7 @@ from .phrases import (
     format_day,
     layers_phrase,
     localization_lines,
+    merge_phrase,
     other_failure_phrase,
     outcome_phrase,
     perturbation_phrase,
@@ -281,7 +282,7 @@ def _description_entries(commit: AnswerCommit) -> Iterable[Entry]:
     if commit.author is not None and commit.date is not None:
         yield "author", _text(f"{commit.author}, {format_day(commit.date)}")
     if commit.merge:
-        yield "merge", Text("no parent that was run shows this alone: the change is in joining them")
+        yield "merge", Text(merge_phrase(commit))
     if commit.diff is not None:
         against = " against its first parent" if commit.merge else ""
         lines = diffstat(commit.diff, width=_DIFFSTAT_WIDTH, most=_MAX_FILES)
