@@ -50,6 +50,7 @@ from .phrases import (
     layers_phrase,
     localization_lines,
     merge_phrase,
+    missing_runs_note,
     other_failure_phrase,
     outcome_phrase,
     perturbation_phrase,
@@ -60,7 +61,6 @@ from .phrases import (
     shown_run,
     side_phrase,
     skip_phrase,
-    stopped_runs_note,
 )
 from .report_files import BAD_SCRIPT, GOOD_SCRIPT
 
@@ -173,8 +173,8 @@ def print_probes(report: Report, console: Console) -> None:
             console.print(Text(start).append_text(_run_text(probe, run)), soft_wrap=True)
     if console.is_terminal:
         console.print(table)
-    if (stopped := stopped_runs_note(report)) is not None:
-        console.print(Text(stopped), soft_wrap=True)
+    if (missing := missing_runs_note(report)) is not None:
+        console.print(Text(missing), soft_wrap=True)
 
 
 def _answer_entries(report: Report) -> Iterable[Entry]:
