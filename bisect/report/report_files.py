@@ -445,11 +445,15 @@ def search_command(request: BisectRequest) -> str:
         words += ["--stack", _own_stack(request) or request.stack.name]
     if request.repository != request.stack.searched:
         words += ["--repo", request.repository]
-    words += ["--good", request.good, "--bad", request.bad]
+    words += [*_end_options(request), "--bad", request.bad]
     if request.seeks is Seeks.FIX:
         words.append("--find-fix")
     if request.first_parent:
         words.append("--first-parent")
+    picks = [f"{pick.commit}@{pick.old}..{pick.new}" for pick in request.cherry_picks]
+    paths = [path or "." for path in request.paths]
+    for option, values in (("--skip", request.skip), ("--path", paths), ("--cherry-pick", picks)):
+        words += [word for value in values for word in (option, value)]
     if request.interactive:
         words.append("--interactive")
     words += _judging_options(request)
@@ -462,6 +466,14 @@ def search_command(request: BisectRequest) -> str:
         words += ["--runtime-dir", str(request.runtime_dir)]
     words += ["--platform", request.platform]
     return shlex.join(words)
+
+
+def _end_options(request: BisectRequest) -> list[str]:
+    """Return the options that name the good ends. There are none where a good end was searched for."""
+    if request.gallop:
+        return []
+    also_good = request.also_old if request.seeks is Seeks.REGRESSION else ()
+    return [word for sha in (request.good, *also_good) for word in ("--good", sha)]
 
 
 def _judging_options(request: BisectRequest) -> list[str]:
