@@ -254,12 +254,9 @@ class CaseRunner:
             **{f"stack file's {name}": value for name, value in variables.items()},
         }
 
-    def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow | None:
-        """Run a cell once and store the run. None where the device's quota is used up. Raises `OutOfTimeError`."""
-        try:
-            self._limits.count_run(cell.platform)
-        except QuotaSpentError:
-            return None
+    def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow:
+        """Run a cell once and store the run. Raises `OutOfTimeError`, and `QuotaSpentError`."""
+        self._limits.count_run(cell.platform)
         revisions: Mapping[str, str] = self.complete(commit)
         started = now()
         directory = self._directory / f"{cell.id}-{commit[:12]}-{started:%H%M%S%f}"
