@@ -38,7 +38,7 @@ from ..engine.failures import judge_target, passes_needed
 from ..engine.range_search import Timings
 from ..engine.runs import FinishedProbe, ProbeLog
 from ..history.range import Target
-from ..report.basis import load_rows
+from ..report.basis import Rows, load_rows
 from ..report.report_files import record_report
 from ..search.rates import Rates, fit
 from .matrix import Limits, NightlyConfig, OutOfTimeError, probe_times, question_case
@@ -258,9 +258,7 @@ class RegressionTask(ABC):
         self._bisection.conclude(conclusion)
         self._store_conclusion(self._bisection, conclusion)
         try:
-            with self.context.sessions() as session:
-                rows = load_rows(session, self._bisection.name)
-            record_report(rows, self._bisection.journal)
+            _write_report(self.context, self._bisection)
         except UserError as error:
             self.note_problem(str(error))
 
@@ -466,14 +464,22 @@ def localize_incidents(context: NightContext) -> list[str]:
             context.limits.check()
             bisection.journal.note_localization(write_document(localized))
         record_builds(rows, context.home)
-        with context.sessions() as session:
-            rows = load_rows(session, bisection.name, earlier=rows)
-        record_report(rows, bisection.journal)
+        try:
+            _write_report(context, bisection, earlier=rows)
+        except UserError as error:
+            problems.append(f"incident {incident.ordinal}: {error}")
         if localized.reduced is not None:
             context.journal.incidents.set_reduction(incident.id, str(localized.reduced))
         elif localized.status == "left out":
             problems.append(f"incident {incident.ordinal} is not localized: {localized.message}")
     return problems
+
+
+def _write_report(context: NightContext, bisection: StoredBisection, *, earlier: Rows | None = None) -> None:
+    """Write the report of a bisection into its folder. `earlier` is as of `load_rows`. Raises `UserError`."""
+    with context.sessions() as session:
+        rows = load_rows(session, bisection.name, earlier=earlier)
+    record_report(rows, bisection.journal)
 
 
 def note_reductions(context: NightContext) -> None:

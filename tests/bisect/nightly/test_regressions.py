@@ -9,12 +9,20 @@ from typing import Any, cast
 
 import pytest
 
+from precision_bisect.bisect.drive.hand_over import skipped_localization
 from precision_bisect.bisect.drive.loop import BudgetSpentError
 from precision_bisect.bisect.drive.session import StoredBisection
 from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
 from precision_bisect.bisect.listing import print_history
+from precision_bisect.bisect.nightly import regressions
 from precision_bisect.bisect.nightly.matrix import Limits, NightlyConfig, OutOfTimeError
-from precision_bisect.bisect.nightly.regressions import FindCulprit, FindFix, NightContext, close_incidents
+from precision_bisect.bisect.nightly.regressions import (
+    FindCulprit,
+    FindFix,
+    NightContext,
+    close_incidents,
+    localize_incidents,
+)
 from precision_bisect.runner.errors import EndsError, UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import BisectionJournal
@@ -159,6 +167,46 @@ class TimeLeft:
 
     def check(self) -> None:
         pass
+
+    def remaining_seconds(self) -> None:
+        pass
+
+
+def test_a_report_that_cannot_be_written_ends_no_night(
+    recovered: Recovered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bisection"
+    folder.mkdir()
+    ended = concluded(folder, start=None, parent=None, culprit=2.0)
+    ended.request.output.write_text("a file in place of the folder")
+    journal = JobJournal(ended.sessions, "job")
+    night = journal.nights.begin({"main": BAD}, "here")
+    cell = journal.runs.get_or_create_cell(
+        CellKey(branch="main", case="one.py", platform="sim", tolerance="default")
+    )
+    regression = journal.regressions.open(
+        night.id, cell.id, last_good=GOOD, first_bad=BAD, bad_when="mismatch"
+    )
+    journal.incidents.add_regression(
+        regression.id,
+        night_id=night.id,
+        bisection_id=ended.journal.bisection,
+        repository="compiler",
+        culprit=BAD,
+        subject="Break it",
+        confidence=0.99,
+    )
+    context = replace(
+        recovered.context,
+        sessions=ended.sessions,
+        journal=journal,
+        home=Home(cache=folder, state=folder),
+        limits=cast(Any, TimeLeft()),
+    )
+    monkeypatch.setattr(regressions, "localize_culprit", lambda rows, **_: skipped_localization("no tensors"))
+    unwritten, not_localized = localize_incidents(context)
+    assert unwritten.startswith(f"incident 1: {ended.request.output}: expected a folder to write the report to")
+    assert not_localized == "incident 1 is not localized: no tensors"
 
 
 def test_a_platform_that_a_job_no_longer_has_ends_no_night(recovered: Recovered) -> None:
