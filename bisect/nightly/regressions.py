@@ -201,9 +201,9 @@ class RegressionTask(ABC):
         """
 
     def open(self, resources: ExitStack) -> DrivenBisection | None:
-        """Begin the bisection, or go on with it. None where no run may start, or where it has ended already.
+        """Begin the bisection, or go on with it.
 
-        Raises `UserError`.
+        None where no run may start, where another process drives it, or where it has ended already. Raises `UserError`.
         """
         try:
             self.context.limits.check()
@@ -211,7 +211,11 @@ class RegressionTask(ABC):
             self.note_problem(f"the search for its {self.purpose} was not begun: {error}")
             return None
         bisection = self._bisection = self._find() or self._begin()
-        resources.enter_context(bisection.record_drive())
+        try:
+            resources.enter_context(bisection.record_drive())
+        except UserError as error:  # A worker of the queue drives it, and its result is stored later.
+            self.note_problem(str(error))
+            return None
         if self.store_result():
             return None
         return bisection.open_for_driving(

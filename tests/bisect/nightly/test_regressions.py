@@ -1,6 +1,7 @@
 """What comes of the bisections of a regression: its culprit, its fix, or why none is named."""
 
-from contextlib import ExitStack, nullcontext
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -205,7 +206,9 @@ def test_a_report_that_cannot_be_written_ends_no_night(
     )
     monkeypatch.setattr(regressions, "localize_culprit", lambda rows, **_: skipped_localization("no tensors"))
     unwritten, not_localized = localize_incidents(context)
-    assert unwritten.startswith(f"incident 1: {ended.request.output}: expected a folder to write the report to")
+    assert unwritten.startswith(
+        f"incident 1: {ended.request.output}: expected a folder to write the report to"
+    )
     assert not_localized == "incident 1 is not localized: no tensors"
 
 
@@ -261,3 +264,20 @@ def test_a_search_that_blames_no_commit_is_begun_again(
         assert recovered.problems == ["one.py on sim: nobody"]
     else:
         assert (waiting.bisection_id, waiting.problem) == (recovered.bisection, "nobody")
+
+
+def test_a_bisection_that_a_worker_drives_stays_linked(recovered: Recovered) -> None:
+    @contextmanager
+    def driven_elsewhere() -> Generator[None]:
+        raise UserError("found another process at it")
+        yield
+
+    recovered.context = replace(recovered.context, limits=cast(Any, TimeLeft()))
+    task = recovered.task()
+    task.remember(recovered.bisection)
+    task._find = lambda: cast(Any, SimpleNamespace(record_drive=driven_elsewhere))
+    with ExitStack() as resources:
+        assert task.open(resources) is None
+    (waiting,) = recovered.waiting()
+    assert waiting.fix_bisection_id == recovered.bisection
+    assert recovered.problems == ["one.py on sim: found another process at it"]
