@@ -7,6 +7,7 @@ not, their merge base is run in its place. `check_command` finds what is wrong w
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import shlex
@@ -538,9 +539,10 @@ def _commits(request: BisectRequest, workspace: Workspace) -> Iterator[tuple[str
 def files_of_command(request: BisectRequest) -> Iterator[Path]:
     """Yield the files that the commands name by their full path, such as a script outside of the repositories."""
     for text in _words_of_command(request):
-        for file in {Path(text), *map(Path, _FILE.findall(text))}:
-            if file.is_absolute() and file.is_file():
-                yield file
+        for word in {text, *_FILE.findall(text)}:
+            # A line of a shell may be too long for a path, for which pathlib raises.
+            if word.startswith("/") and os.path.isfile(word):  # noqa: PTH113
+                yield Path(word)
 
 
 def programs_of_command(request: BisectRequest) -> Iterator[Path]:
@@ -553,7 +555,8 @@ def _texts_of_command(request: BisectRequest) -> Iterator[str]:
     """Yield the words of the commands, and the texts of the files that they name by their full path."""
     yield from _words_of_command(request)
     for file in files_of_command(request):
-        if file.stat().st_size <= _MAX_SCRIPT_BYTES:
+        # A file that cannot be read, such as one of another user, names no variable here.
+        if file.stat().st_size <= _MAX_SCRIPT_BYTES and os.access(file, os.R_OK):
             yield file.read_text(encoding="utf-8", errors="replace")
 
 
