@@ -301,7 +301,7 @@ Upgrade = Callable[[Any], dict[str, Any]]
 """A function that converts a value of one version to the next. It need not set the version."""
 
 
-class DocumentError(Exception):
+class DocumentError(StoreError):
     """A stored JSON value cannot be read. The message says what was expected, what was found, and what to do."""
 
 

@@ -104,13 +104,18 @@ def earlier_runs(request: BisectRequest, journal: EarlierRunJournal) -> EarlierR
             histories[run.case].good[run.content][judgement] += 1
     read = 0
     for row in journal.bisections_with_culprit(repository=request.repository):
-        if row.name not in request.reuses and _has_same_setup(row, request):
-            row_case = row.request["case"].split()[0]
-            if row_case == case and read < _MAX_BISECTIONS_READ:
-                read += 1
-                _add_probes(histories[row_case], row, journal)
-            else:
-                _add_ends(histories[row_case], row)
+        if row.name in request.reuses or not _has_same_setup(row, request):
+            continue
+        try:
+            conclusion = read_document(Conclusion, row.conclusion)
+        except DocumentError:
+            continue  # a later version of this tool wrote the conclusion
+        row_case = row.request["case"].split()[0]
+        if row_case == case and read < _MAX_BISECTIONS_READ:
+            read += 1
+            _add_probes(histories[row_case], row.id, conclusion, journal)
+        else:
+            _add_ends(histories[row_case], conclusion)
     own = histories.pop(case, _History())
     others = [history for history in histories.values() if history.good]
     if not own.good and not own.faults and not others:
@@ -191,9 +196,8 @@ def _overlays_and_renames(stack: Mapping[str, Any]) -> Iterator[tuple[object, ..
         yield rename["commit"], rename["old"], rename["new"], *rename["keyword_of"]
 
 
-def _add_ends(history: _History, row: BisectionRow) -> None:
+def _add_ends(history: _History, conclusion: Conclusion) -> None:
     """Add the runs of a bisection's ends, as its conclusion counts them."""
-    conclusion = read_document(Conclusion, row.conclusion)
     for rate in conclusion.rates:
         runs = Counter({Judgement.BAD: rate.failures, Judgement.GOOD: rate.runs - rate.failures})
         if rate.end == "good":
@@ -202,13 +206,14 @@ def _add_ends(history: _History, row: BisectionRow) -> None:
             history.faults[conclusion.culprits[0].commit] += runs
 
 
-def _add_probes(history: _History, row: BisectionRow, journal: EarlierRunJournal) -> None:
+def _add_probes(
+    history: _History, bisection: int, conclusion: Conclusion, journal: EarlierRunJournal
+) -> None:
     """Add all runs in the ranges where a bisection named a culprit. They all belong to one fault."""
-    conclusion = read_document(Conclusion, row.conclusion)
     fault = history.faults[conclusion.culprits[0].commit]
     named = [*conclusion.culprits[:1], *filter(None, [conclusion.through])]
-    probes = journal.probes(row.id)
-    for stage, candidates in journal.ranges(row.id):
+    probes = journal.probes(bisection)
+    for stage, candidates in journal.ranges(bisection):
         for culprit in named:
             if culprit.repository == stage.repository:
                 _add_range(history, fault, stage, candidates, probes, culprit)

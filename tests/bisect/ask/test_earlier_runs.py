@@ -146,6 +146,12 @@ def test_another_case_of_the_stack_tells_how_many_are_flaky(tmp_path: Path) -> N
     assert earlier == EarlierRuns(other_cases=FlakyShare(all=1), other_faults=FlakyShare(all=1))
 
 
+def test_a_conclusion_of_a_later_version_tells_nothing(tmp_path: Path) -> None:
+    stored = bisection(tmp_path)
+    stored.journal.conclude(BisectionOutcome.CULPRIT, {"schema_version": 99})
+    assert remembered(stored) is None
+
+
 def test_a_fault_that_was_bisected_twice_is_one(tmp_path: Path) -> None:
     bisection(tmp_path)
     earlier = remembered(bisection(tmp_path, "two"))

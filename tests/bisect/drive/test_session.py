@@ -25,6 +25,7 @@ from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import EarlierRunJournal
 from precision_bisect.store.database import sqlite_url
 from precision_bisect.store.durable_files import read_document, write_document
+from precision_bisect.store.tables import BisectionRow
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.bisect.drive.small_request import small_request
 from tests.runner.small_stack import SmallStack
@@ -68,6 +69,17 @@ def test_what_was_begun_is_found_with_its_request(
     found = StoredBisection.find("first", sessions=sessions, home=home)
     assert found.request == plan.request
     assert found.directory == begun.directory == home.bisections / "first"
+
+
+def test_a_question_of_a_later_version_is_the_users_error(
+    plan: Plan, sessions: sessionmaker[Session], home: Home
+) -> None:
+    begun = StoredBisection.begin(plan, sessions=sessions, home=home)
+    with sessions.begin() as database:
+        later = {"schema_version": 99}
+        database.get_one(BisectionRow, begun.journal.bisection).request = later
+    with pytest.raises(UserError, match=r"bisection first: .*99"):
+        _ = StoredBisection.find("first", sessions=sessions, home=home).request
 
 
 def test_without_a_name_the_newest_unfinished_one_is_found(
