@@ -237,6 +237,14 @@ class RemovingPinMove(_PinMove):
         what = "fix" if self.seeks is Seeks.REGRESSION else "fault"
         moved = self.moved
         move = f"by moving {moved.held_name} {how}, {moved.move}"
+        if inner.outcome is BisectionOutcome.BUDGET:
+            message = (
+                f"{describe_change(self.named, self.seeks)} {move}; which {what} that takes away is not known yet: "
+                f"{inner.message}"
+            )
+            # The suspects of the inner range are commits that the move may have taken away.
+            suspects = (self.named,)
+            return inner.model_copy(update={"message": message, "suspects": suspects, "no_commit": None})
         lost = next(iter(inner.culprits), None)
         which = f"the {what} {lost.repository} {lost.commit}" if lost else f"a {what} that could not be named"
         return Conclusion(
@@ -435,19 +443,19 @@ class FinalState(RangeState):
         conclusion = self.enclosing.complete(self.inner).model_copy(
             update={"rates": rates, "pins": known.answer(question)}
         )
-        return self._add_failures(conclusion, known)
+        return add_failures(conclusion, self.range_search, known)
 
-    def _add_failures(self, conclusion: Conclusion, known: BisectionKnowledge) -> Conclusion:
-        """Return the conclusion with the runs that failed in another way, and how the failing end fails."""
-        search = self.range_search
-        other = uncounted_failures(known.log, search.reading)
-        if not other:
-            return conclusion
-        end = failing_end(search.loaded).content
-        shown = {probe.signature for probe in known.log.probes_for(end) if probe.judgement is Judgement.BAD}
-        return conclusion.model_copy(
-            update={"failures": tuple(sorted(filter(None, shown))), "fail_otherwise": other}
-        )
+
+def add_failures(conclusion: Conclusion, search: RangeSearch, known: BisectionKnowledge) -> Conclusion:
+    """Return the conclusion with the runs that failed in another way, and how the failing end fails."""
+    other = uncounted_failures(known.log, search.reading)
+    if not other:
+        return conclusion
+    end = failing_end(search.loaded).content
+    shown = {probe.signature for probe in known.log.probes_for(end) if probe.judgement is Judgement.BAD}
+    return conclusion.model_copy(
+        update={"failures": tuple(sorted(filter(None, shown))), "fail_otherwise": other}
+    )
 
 
 def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate:
