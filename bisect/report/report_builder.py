@@ -204,7 +204,7 @@ def _answer_commit(rows: Rows, named: NamedCommit) -> AnswerCommit:
         url=None if page is None else f"{page}{named.commit}",
         repository=named.repository,
         commit=named.commit,
-        subject=known.subject if known else None,
+        subject=rows.subject(named.repository, named.commit),
         parent=named.parent,
         confidence=named.confidence,
         merge=named.merge,
