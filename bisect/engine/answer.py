@@ -23,7 +23,7 @@ from ...store.durable_files import Document
 from ...store.vocabulary import BisectionOutcome, Commit, Judgement, Seeks, percent, plural
 from ..history.questions import AskPins, HistoryQuestion, MovedPin, PinRecord
 from ..history.range import LoadedRange, Target
-from ..search.belief import Belief, Observation, Outcome
+from ..search.belief import Belief
 from ..search.decision import EnvironmentMoved, NoCulprit, Undecided
 from ..search.graph import Floats
 from ..search.halving import OnlySkipped
@@ -471,7 +471,7 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
 _SHORT = 12
 """Messages show this many digits of a commit's id. They are unique in any real repository."""
 _LONG_ROW = 20
-"""A message that names no commit mentions a row of this many equal outcomes or more. A shorter row is not unusual."""
+"""A message that names no commit mentions a row of this many equal judgements or more. A shorter one is not unusual."""
 
 _TEST_ADVICE = "; --cherry-pick, --overlay and --adapt make commits testable"
 _LIKELY_SHARE = 0.5
@@ -483,19 +483,19 @@ _WHY = {
 
 
 def conclusion_without_culprit(
-    loaded: LoadedRange,
+    search: RangeSearch,
     decision: OnlySkipped | Undecided | NoCulprit | EnvironmentMoved,
     earlier_failures: tuple[str, ...],
     *,
     posterior: Posterior,
-    log: ProbeLog,
+    known: BisectionKnowledge,
     advice: str | None = None,
 ) -> Conclusion:
     """Return the conclusion that names no culprit.
 
     `advice` says why suspects cannot be tested, and how they can be. It is None where that is unknown.
     """
-    recently = _recent_runs_phrase(posterior.observations, log)
+    loaded, recently = search.loaded, _recent_runs_phrase(search, known)
     repository = loaded.range.repository
     what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
     chances = posterior.belief.commits
@@ -524,7 +524,7 @@ def conclusion_without_culprit(
     suspected = {each.commit for each in named}
     return Conclusion(
         outcome=outcome,
-        message=changed_end_notice(loaded, log) + message,
+        message=changed_end_notice(loaded, known.log) + message,
         suspects=named,
         no_commit=no_commit,
         earlier_failures=tuple(each for each in earlier_failures if each not in suspected),
@@ -603,18 +603,21 @@ def mix_readings(
     )
 
 
-def _recent_runs_phrase(observations: Sequence[Observation], log: ProbeLog) -> str:
-    """Return a phrase about the last runs, where many of them had one outcome. Return an empty text elsewhere.
+def _recent_runs_phrase(search: RangeSearch, known: BisectionKnowledge) -> str:
+    """Return a phrase about the last runs, where many of them had one judgement. Return an empty text elsewhere.
 
-    A sudden row of equal outcomes may mean that the environment changed. Where the runs failed, the phrase quotes the
+    A sudden row of equal judgements may mean that the environment changed. Where the runs failed, the phrase quotes the
     last line of the newest one.
     """
-    judged = [seen for seen in observations if seen.outcome is not Outcome.SKIP]
-    row = [*takewhile(lambda seen: seen.outcome is judged[-1].outcome, reversed(judged))]
+    judged = [
+        probe
+        for probe in search.log(known).ended
+        if probe.judgement is not Judgement.SKIP and search.evidence.nodes_of(probe.content)
+    ]
+    row = [*takewhile(lambda probe: probe.judgement is judged[-1].judgement, reversed(judged))]
     if len(row) < _LONG_ROW or len(row) == len(judged):
         return ""
-    commits = plural(len({seen.commit for seen in row}), "commit")
-    newest = next(probe for probe in reversed(log.ended) if probe.judgement is not Judgement.SKIP)
+    commits, newest = plural(len({probe.content for probe in row}), "commit"), judged[-1]
     if newest.judgement is Judgement.GOOD:
         return f"; the last {len(row)} runs all passed, of {commits}"
     said = f'; the newest one says "{newest.evidence[-1]}"' if newest.evidence else ""

@@ -383,7 +383,7 @@ class CulpritSearch(RangeState):
                     return read_on(search, self.enclosing, known)
             return self._confirm(decision.culprit, posterior, earlier)
         conclusion = conclusion_without_culprit(
-            search.loaded, decision, earlier, posterior=posterior, log=known.log, advice=advice
+            search, decision, earlier, posterior=posterior, known=known, advice=advice
         )
         if wait := load_all(known, *patch_questions(known, conclusion.suspects)):
             return wait
