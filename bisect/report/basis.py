@@ -250,7 +250,7 @@ class Rows:
 
     def uncounted_runs(self, searched: "SearchedRange", commits: Iterable[str]) -> list[ProbeRow]:
         """Return the runs of some commits that failed, but with a failure that the answer is not about."""
-        runs = (probe for commit in commits for probe in searched.runs.get(commit, ()))
+        runs = (probe for commit in commits for probe in searched.runs_of(commit))
         return [probe for probe in runs if probe.judgement is not self.judgement(probe)]
 
     def last_range_of(self, repository: str) -> SearchedRange:
