@@ -132,6 +132,8 @@ def load_config(path: Path) -> tuple[NightlyConfig, Stack]:
         raise UsageError(
             f"{path}: platforms.{unknown[0]}: expected one of {', '.join(sorted(stack.platforms))}"
         )
+    for case in config.cases:
+        CaseName.parse(case, stack, option=f"{path}: cases")
     return config.model_copy(update={"output": base / expand_home(config.output) / config.job}), stack
 
 
