@@ -213,7 +213,7 @@ def _rename_lines(
     if doubtful:
         yield "\n# Not proposed:"
     for doubt in doubtful[:_MAX_DOUBTS]:
-        yield f"# - {doubt.told}: {doubt.why}"
+        yield f"# - {doubt.description}: {doubt.why}"
     if len(doubtful) > _MAX_DOUBTS:
         yield f"# - and {len(doubtful) - _MAX_DOUBTS} more, with fewer places"
 

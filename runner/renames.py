@@ -299,7 +299,7 @@ class ProposedRename:
 class DoubtfulRename:
     """A name that the diff puts in place of another one, but that may not mean the same."""
 
-    told: str
+    description: str
     """The two names, and the number of places."""
     why: str
     """The reason for the doubt."""
@@ -348,8 +348,8 @@ def proposed_renames(
         if doubt is None:
             groups[pair.old, pair.new, bool(pair.function)].append(pair)
         else:
-            told = f"{pair.describe(pair.old)} to {pair.new}, {plural(places[pair].count, 'place')}"
-            doubtful.append(DoubtfulRename(told=told, why=doubt))
+            description = f"{pair.describe(pair.old)} to {pair.new}, {plural(places[pair].count, 'place')}"
+            doubtful.append(DoubtfulRename(description=description, why=doubt))
     proposed = [
         ProposedRename(
             rename=Rename(

@@ -142,7 +142,7 @@ class NightJournal:
                 night.attempts += 1
             return night
 
-    def finish(self, night_id: int, notes: Sequence[str]) -> None:
+    def end(self, night_id: int, notes: Sequence[str]) -> None:
         """Record that a night is over. Each note says what was not done."""
         with self._sessions.begin() as session:
             row = session.get_one(NightRow, night_id)

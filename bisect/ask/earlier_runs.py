@@ -104,17 +104,18 @@ def earlier_runs(request: BisectRequest, journal: EarlierRunJournal) -> EarlierR
             histories[run.case].good[run.content][judgement] += 1
     read = 0
     for row in journal.bisections_with_culprit(repository=request.repository):
-        if row.name not in request.reuses and _has_same_setup(row, request):
-            try:
-                conclusion = read_document(Conclusion, row.conclusion)
-            except DocumentError:
-                continue  # a later version of this tool wrote it
-            row_case = row.request["case"].split()[0]
-            if row_case == case and read < _MAX_BISECTIONS_READ:
-                read += 1
-                _add_probes(histories[row_case], row.id, conclusion, journal)
-            else:
-                _add_ends(histories[row_case], conclusion)
+        if row.name in request.reuses or not _has_same_setup(row, request):
+            continue
+        try:
+            conclusion = read_document(Conclusion, row.conclusion)
+        except DocumentError:
+            continue  # a later version of this tool wrote the conclusion
+        row_case = row.request["case"].split()[0]
+        if row_case == case and read < _MAX_BISECTIONS_READ:
+            read += 1
+            _add_probes(histories[row_case], row.id, conclusion, journal)
+        else:
+            _add_ends(histories[row_case], conclusion)
     own = histories.pop(case, _History())
     others = [history for history in histories.values() if history.good]
     if not own.good and not own.faults and not others:

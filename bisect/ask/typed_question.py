@@ -108,6 +108,8 @@ def _check_secrets(options: BisectOptions) -> None:
     """Raise `UsageError` where a text that reports and the store repeat contains the value of a secret variable."""
     texts = {
         "the command behind --": "\n".join(options.predicate or ()),
+        "--case": options.case,
+        "--after": "\n".join(options.after),
         "--bad-when": options.bad_when,
         "--good-when": options.good_when,
         "--env": "\n".join(options.env),

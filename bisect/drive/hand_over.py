@@ -112,8 +112,12 @@ def localize_culprit(
 
 
 def copy_localization(found: Path, report: Path) -> None:
-    """Copy the files of a localization into the folder of a report. Link their page to report.md, if it is there."""
+    """Copy the files of a localization into the folder of a report. Link their page to report.md, if it is there.
+
+    A page of an earlier localization is removed where this one has none.
+    """
     shutil.copyfile(found / DIVERGENCE, report / DIVERGENCE)
+    (report / TASK_GRAPH).unlink(missing_ok=True)
     if (found / TASK_GRAPH).is_file():
         page = (found / TASK_GRAPH).read_bytes()
         is_linked = (report / "report.md").is_file()

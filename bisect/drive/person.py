@@ -24,7 +24,7 @@ from .loop import Workers
 
 
 class PersonAnswer(StrEnum):
-    """Lists what a person may answer. The first letters are enough where they are unique."""
+    """Lists what a person may answer. The first letters are enough where no other answer has them."""
 
     GOOD = "good"
     BAD = "bad"
@@ -122,6 +122,8 @@ class PersonWorkers:
         if event is None:
             return None
         number = self._numbers.get(event.number, event.number)
+        if isinstance(event, ProbeDone):
+            self._numbers.pop(event.number, None)
         if isinstance(event, ProbeDone) and event.result is not None and event.result.manual_run is not None:
             return self._judge(number, event.result, event.result.manual_run)
         return replace(event, number=number)
@@ -157,7 +159,7 @@ def _set_judgement(result: ProbeResult, judgement: Judgement, why: str) -> Probe
 
 _HELP = """\
 good, bad: what the case does here; skip: it cannot be told. retry builds it anew; shell opens one here.
-quit stops, and --resume goes on. Any first letters will do.
+quit stops, and --resume goes on. The first letters will do where no other answer has them.
 """
 
 

@@ -153,15 +153,15 @@ class StoredBisection:
             with sessions() as session:
                 hint = suggest_bisection(session, name)
             raise UserError(f"--resume {name}: expected a bisection in the store, found none{hint}")
-        row = journal.row()
-        if row.outcome not in _RESUMABLE:
-            seeks = read_document(BisectRequest, row.request).seeks
-            ended = phrase_for_outcome(row.outcome or "", seeks=seeks, in_doubt=False, has_caveat=False)
+        found, outcome = cls(journal, name, home), journal.row().outcome
+        if outcome not in _RESUMABLE:
+            seeks = found.request.seeks
+            ended = phrase_for_outcome(outcome or "", seeks=seeks, in_doubt=False, has_caveat=False)
             raise UserError(
-                f"--resume {row.name}: expected an unfinished bisection, found one that ended ({ended}); "
-                f"see bisect-precision report {row.name}"
+                f"--resume {name}: expected an unfinished bisection, found one that ended ({ended}); "
+                f"see bisect-precision report {name}"
             )
-        return cls(journal, row.name, home)
+        return found
 
     @classmethod
     def newest_of(
@@ -186,8 +186,11 @@ class StoredBisection:
 
     @property
     def request(self) -> BisectRequest:
-        """Return the question of the bisection."""
-        return read_document(BisectRequest, self.journal.row().request)
+        """Return the question of the bisection. Raises `UserError` where a later version of this tool wrote it."""
+        try:
+            return read_document(BisectRequest, self.journal.row().request)
+        except DocumentError as error:
+            raise UserError(f"bisection {self.name}: {error}") from error
 
     @contextmanager
     def lock(self) -> Generator[None]:

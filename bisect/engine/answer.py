@@ -23,7 +23,7 @@ from ...store.durable_files import Document
 from ...store.vocabulary import BisectionOutcome, Commit, Judgement, Seeks, percent, plural
 from ..history.questions import AskPins, HistoryQuestion, MovedPin, PinRecord
 from ..history.range import LoadedRange, Target
-from ..search.belief import Belief, Observation, Outcome
+from ..search.belief import Belief
 from ..search.decision import EnvironmentMoved, NoCulprit, Undecided
 from ..search.graph import Floats
 from ..search.halving import OnlySkipped
@@ -55,7 +55,7 @@ class NamedCommit(Model):
     confidence: float | None
     """The posterior probability that it made the change. None where it was not computed."""
     merge: bool
-    """Whether it has several parents. As a culprit, it fails though no parent fails by itself."""
+    """Whether it has several parents."""
     version: str | None = None
     """The release that it stands for."""
     under: str | None = None
@@ -162,8 +162,8 @@ class Conclusion(Document):
     no_commit: NoCommit | None = None
     """Set where the suspects have less than half of the probability together."""
     earlier_failures: tuple[str, ...] = ()
-    """Commits that failed, though a later one passed before the culprit. If a fix was sought, they passed, though a
-    later one failed."""
+    """The first commits that failed, though a later one passed before the culprit. If a fix was sought, they passed,
+    though a later one failed."""
     failures: tuple[str, ...] = ()
     """The failures of the failing end, if some runs failed in another way."""
     fail_otherwise: tuple[int, ...] = ()
@@ -237,6 +237,14 @@ class RemovingPinMove(_PinMove):
         what = "fix" if self.seeks is Seeks.REGRESSION else "fault"
         moved = self.moved
         move = f"by moving {moved.held_name} {how}, {moved.move}"
+        if inner.outcome is BisectionOutcome.BUDGET:
+            message = (
+                f"{describe_change(self.named, self.seeks)} {move}; which {what} that takes away is not known yet: "
+                f"{inner.message}"
+            )
+            # The suspects of the inner range are commits that the move may have taken away.
+            suspects = (self.named,)
+            return inner.model_copy(update={"message": message, "suspects": suspects, "no_commit": None})
         lost = next(iter(inner.culprits), None)
         which = f"the {what} {lost.repository} {lost.commit}" if lost else f"a {what} that could not be named"
         return Conclusion(
@@ -399,15 +407,8 @@ class Enter:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True)
-class Finish:
-    """The bisection is over."""
-
-    conclusion: Conclusion
-    notes: tuple[Note, ...] = ()
-
-
-Advance: TypeAlias = Wait | Move | Enter | Finish
+Advance: TypeAlias = Wait | Move | Enter | Conclusion
+"""What a state waits for, or what comes next. A conclusion ends the bisection."""
 
 
 def await_probe(known: BisectionKnowledge, wanted: WantedProbe) -> Wait:
@@ -442,19 +443,19 @@ class FinalState(RangeState):
         conclusion = self.enclosing.complete(self.inner).model_copy(
             update={"rates": rates, "pins": known.answer(question)}
         )
-        return Finish(self._add_failures(conclusion, known))
+        return add_failures(conclusion, self.range_search, known)
 
-    def _add_failures(self, conclusion: Conclusion, known: BisectionKnowledge) -> Conclusion:
-        """Return the conclusion with the runs that failed in another way, and how the failing end fails."""
-        search = self.range_search
-        other = uncounted_failures(known.log, search.reading)
-        if not other:
-            return conclusion
-        end = failing_end(search.loaded).content
-        shown = {probe.signature for probe in known.log.probes_for(end) if probe.judgement is Judgement.BAD}
-        return conclusion.model_copy(
-            update={"failures": tuple(sorted(filter(None, shown))), "fail_otherwise": other}
-        )
+
+def add_failures(conclusion: Conclusion, search: RangeSearch, known: BisectionKnowledge) -> Conclusion:
+    """Return the conclusion with the runs that failed in another way, and how the failing end fails."""
+    other = uncounted_failures(known.log, search.reading)
+    if not other:
+        return conclusion
+    end = failing_end(search.loaded).content
+    shown = {probe.signature for probe in known.log.probes_for(end) if probe.judgement is Judgement.BAD}
+    return conclusion.model_copy(
+        update={"failures": tuple(sorted(filter(None, shown))), "fail_otherwise": other}
+    )
 
 
 def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate:
@@ -470,7 +471,7 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
 _SHORT = 12
 """Messages show this many digits of a commit's id. They are unique in any real repository."""
 _LONG_ROW = 20
-"""A message that names no commit mentions a row of this many equal outcomes or more. A shorter row is not unusual."""
+"""A message that names no commit mentions a row of this many equal judgements or more. A shorter one is not unusual."""
 
 _TEST_ADVICE = "; --cherry-pick, --overlay and --adapt make commits testable"
 _LIKELY_SHARE = 0.5
@@ -482,19 +483,19 @@ _WHY = {
 
 
 def conclusion_without_culprit(
-    loaded: LoadedRange,
+    search: RangeSearch,
     decision: OnlySkipped | Undecided | NoCulprit | EnvironmentMoved,
     earlier_failures: tuple[str, ...],
     *,
     posterior: Posterior,
-    log: ProbeLog,
+    known: BisectionKnowledge,
     advice: str | None = None,
 ) -> Conclusion:
     """Return the conclusion that names no culprit.
 
     `advice` says why suspects cannot be tested, and how they can be. It is None where that is unknown.
     """
-    recently = _recent_runs_phrase(posterior.observations, log)
+    loaded, recently = search.loaded, _recent_runs_phrase(search, known)
     repository = loaded.range.repository
     what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
     chances = posterior.belief.commits
@@ -523,7 +524,7 @@ def conclusion_without_culprit(
     suspected = {each.commit for each in named}
     return Conclusion(
         outcome=outcome,
-        message=changed_end_notice(loaded, log) + message,
+        message=changed_end_notice(loaded, known.log) + message,
         suspects=named,
         no_commit=no_commit,
         earlier_failures=tuple(each for each in earlier_failures if each not in suspected),
@@ -602,18 +603,21 @@ def mix_readings(
     )
 
 
-def _recent_runs_phrase(observations: Sequence[Observation], log: ProbeLog) -> str:
-    """Return a phrase about the last runs, where many of them had one outcome. Return an empty text elsewhere.
+def _recent_runs_phrase(search: RangeSearch, known: BisectionKnowledge) -> str:
+    """Return a phrase about the last runs, where many of them had one judgement. Return an empty text elsewhere.
 
-    A sudden row of equal outcomes may mean that the environment changed. Where the runs failed, the phrase quotes the
+    A sudden row of equal judgements may mean that the environment changed. Where the runs failed, the phrase quotes the
     last line of the newest one.
     """
-    judged = [seen for seen in observations if seen.outcome is not Outcome.SKIP]
-    row = [*takewhile(lambda seen: seen.outcome is judged[-1].outcome, reversed(judged))]
+    judged = [
+        probe
+        for probe in search.log(known).ended
+        if probe.judgement is not Judgement.SKIP and search.evidence.nodes_of(probe.content)
+    ]
+    row = [*takewhile(lambda probe: probe.judgement is judged[-1].judgement, reversed(judged))]
     if len(row) < _LONG_ROW or len(row) == len(judged):
         return ""
-    commits = plural(len({seen.commit for seen in row}), "commit")
-    newest = next(probe for probe in reversed(log.ended) if probe.judgement is not Judgement.SKIP)
+    commits, newest = plural(len({probe.content for probe in row}), "commit"), judged[-1]
     if newest.judgement is Judgement.GOOD:
         return f"; the last {len(row)} runs all passed, of {commits}"
     said = f'; the newest one says "{newest.evidence[-1]}"' if newest.evidence else ""

@@ -35,12 +35,14 @@ from .answer import (
     Advance,
     BisectionState,
     Conclusion,
+    CulpritState,
     EnclosingRanges,
     Enter,
-    Finish,
+    FinalState,
     Move,
     UnmeasuredRangeState,
     Wait,
+    add_failures,
     await_probe,
     budget_conclusion,
     load_all,
@@ -78,7 +80,7 @@ from .runs import (
     old_end,
     passing_end,
 )
-from .search import CulpritSearch, unperturbed_search
+from .search import CulpritSearch, PerturbationTrials, unperturbed_search
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class Bisection:
                     notes += more
                 case Enter(search=search, enclosing=enclosing, notes=more):
                     state, notes = CulpritSearch(search, enclosing), notes + more
-                case Finish(conclusion=conclusion):
+                case Conclusion() as conclusion:
                     places = tuple(sorted(self.broken))
                     return replace(self, state=state), conclusion.model_copy(update={"broken_places": places})
                 case Wait(needs=needs):
@@ -206,7 +208,11 @@ class Bisection:
         if search.unperturbed_search is not None:
             search = unperturbed_search(search, search.posterior(known, context))
         posterior = search.posterior(known, context)
-        return budget_conclusion(search.loaded, posterior, confidence=search.confidence, why=why)
+        conclusion = budget_conclusion(search.loaded, posterior, confidence=search.confidence, why=why)
+        if (enclosing := _enclosing_ranges(self.state)) is not None:
+            conclusion = enclosing.complete(conclusion)
+        places = tuple(sorted(self.broken))
+        return add_failures(conclusion, search, known).model_copy(update={"broken_places": places})
 
     def end_failure(self) -> tuple[EndFailure, str] | None:
         """Return what the failing end of a command shows, and that end's content.
@@ -237,6 +243,17 @@ class Bisection:
             return None
         scale = ErrorScale.from_runs([probe.metrics for probe in self._failures_of(end)])
         return None if scale is None else (scale, end.content)
+
+
+def _enclosing_ranges(state: BisectionState) -> EnclosingRanges | None:
+    """Return the ranges around the searched one. Return None before its ends are measured."""
+    match state:
+        case CulpritState(culprit=culprit):
+            return culprit.enclosing
+        case CulpritSearch() | PerturbationTrials() | FinalState():
+            return state.enclosing
+        case _:
+            return None
 
 
 def _broken_place_notice(log: ProbeLog, place: str) -> Notice:

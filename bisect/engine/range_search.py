@@ -252,7 +252,7 @@ class RangeSearch:
             _cache=PosteriorCache(),
         )
 
-    def finish_perturbations(self, found: PerturbedAnswer | None) -> RangeSearch:
+    def end_perturbations(self, found: PerturbedAnswer | None) -> RangeSearch:
         """Return the search of the range after perturbations were tried. `found` is their answer, if there is one."""
         return replace(self, perturbations_tried=True, found_under=found, _cache=PosteriorCache())
 

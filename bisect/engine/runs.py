@@ -324,7 +324,7 @@ def earlier_failures(evidence: RangeEvidence, log: ProbeLog, *, culprit: int | N
     """Return the candidates, in ascending order, that broke and were fixed before the culprit.
 
     Such a candidate failed more often than it passed, and a descendant of it passed more often than it failed. The
-    culprit is not among its ancestors.
+    culprit is not among its ancestors. A candidate that inherits the failure of an ancestor is left out.
     """
     graph = evidence.graph
     balance: dict[int, int] = {}
@@ -332,12 +332,21 @@ def earlier_failures(evidence: RangeEvidence, log: ProbeLog, *, culprit: int | N
         if seen.commit != GOOD_END and seen.outcome is not Outcome.SKIP:
             balance[seen.commit] = balance.get(seen.commit, 0) + (1 if seen.outcome is Outcome.BAD else -1)
     passing = [commit for commit, fails in balance.items() if fails < 0]
+    failing = [commit for commit, fails in sorted(balance.items()) if fails > 0]
+
+    def inherits(commit: int, first: int) -> bool:
+        """Return whether a commit builds on a failing one, and no passing one lies between them."""
+        before = graph.ancestors(commit)
+        return bool(before[first]) and not any(
+            before[between] and graph.ancestors(between)[first] for between in passing
+        )
+
     return tuple(
         commit
-        for commit, fails in sorted(balance.items())
-        if fails > 0
-        and (culprit is None or not graph.ancestors(commit)[culprit])
+        for commit in failing
+        if (culprit is None or not graph.ancestors(commit)[culprit])
         and any(graph.ancestors(later)[commit] for later in passing)
+        and not any(inherits(commit, first) for first in failing if first != commit)
     )
 
 

@@ -126,8 +126,7 @@ class ParentCheck(CulpritState):
         loaded = self.search.loaded
         inside = {commit.sha for commit in loaded.commits} - loaded.unrelated | {loaded.range.old}
         commit = loaded.commit_range.nodes[self.culprit.node].commit
-        parents = commit.parents[:1] if loaded.range.first_parent else commit.parents
-        return [parent for parent in parents if parent not in inside]
+        return [parent for parent in loaded.range.followed_parents(commit) if parent not in inside]
 
     def _outcome(self, known: BisectionKnowledge, parent: Target) -> Outcome | None:
         """Return the outcome of a parent. Return None where one more run has to decide."""
@@ -278,7 +277,7 @@ class CulpritSearch(RangeState):
         if search.unperturbed_search is not None:
             culprit = decision.culprit if isinstance(decision, FoundCulprit) else None
             return Enter(unperturbed_search(search, posterior, culprit=culprit), self.enclosing)
-        return self._finish(decision, posterior, known, context)
+        return self._conclude(decision, posterior, known, context)
 
     def _read_unread(
         self, posterior: Posterior, known: BisectionKnowledge, context: Context
@@ -358,7 +357,7 @@ class CulpritSearch(RangeState):
             return _cancel_running(known)
         return Enter(search.with_reading(Reading.SURE), self.enclosing, (_unsure_notice(known, search),))
 
-    def _finish(
+    def _conclude(
         self, decision: Answer, posterior: Posterior, known: BisectionKnowledge, context: Context
     ) -> Advance:
         """Draw the conclusion from an answer, once nothing runs any more."""
@@ -384,7 +383,7 @@ class CulpritSearch(RangeState):
                     return read_on(search, self.enclosing, known)
             return self._confirm(decision.culprit, posterior, earlier)
         conclusion = conclusion_without_culprit(
-            search.loaded, decision, earlier, posterior=posterior, log=known.log, advice=advice
+            search, decision, earlier, posterior=posterior, known=known, advice=advice
         )
         if wait := load_all(known, *patch_questions(known, conclusion.suspects)):
             return wait
@@ -649,7 +648,7 @@ class PerturbationTrials(RangeState):
             return Wait(Needs(start=tuple(wanted[: max(0, context.workers - len(running))])))
         names = ", ".join(offered.name for offered in known.question.perturbations)
         notice = Notice(f"the failure is flaky under each perturbation that was tried, too: {names}")
-        return Enter(search.finish_perturbations(None), self.enclosing, (notice,))
+        return Enter(search.end_perturbations(None), self.enclosing, (notice,))
 
 
 @dataclass(frozen=True)
@@ -739,10 +738,10 @@ def unperturbed_search(
     chances, size = posterior.belief.commits, len(posterior.graph)
     total = float(chances.sum())
     if total < _MIN_COMMIT_CHANCE:
-        return under.unperturbed_search.finish_perturbations(None)
+        return under.unperturbed_search.end_perturbations(None)
     # The perturbation may show another commit's fault, so each candidate keeps a share.
     prior = Prior(_TRUST * chances / total + (1 - _TRUST) / size, others=1 - _TRUST)
     name = under.loaded.range.held[PERTURBATION_KEY]
-    return under.unperturbed_search.finish_perturbations(
+    return under.unperturbed_search.end_perturbations(
         PerturbedAnswer(perturbation=name, prior=prior, culprit=culprit)
     )

@@ -318,7 +318,7 @@ class _JoinedStretches:
 
     def __init__(self, outline: Outline, where: Range) -> None:
         self._outline = outline
-        self._kept_parents = 1 if where.first_parent else None
+        self._followed_parents = where.followed_parents
         self._nodes: list[Node] = []
         self._node_parents: list[tuple[int, ...]] = []
         self._good_side: tuple[Commit, ...] = ()
@@ -336,33 +336,31 @@ class _JoinedStretches:
 
     def add_read(self, commits: Sequence[Commit], content: Callable[[str], str]) -> bool:
         """Add a stretch of these commits. Return whether one of them differs from what lies before the stretch."""
-        own = {commit.sha: commit for commit in commits}
-        lines = [replace(each, parents=self._join(each, own)) for each in commits]
-        collapsed = collapse(lines, content)
+        own = {commit.sha for commit in commits}
+        joined = {commit.sha: self._join(commit, own) for commit in commits}
+        collapsed = collapse(commits, content, parents=lambda commit: joined[commit.sha])
         if collapsed is None:
             return False
         if self._nodes:
-            equal = (own[each.sha] for each in collapsed.good_side)
-            self._nodes[-1] = replace(self._nodes[-1], members=(*self._nodes[-1].members, *equal))
+            last = self._nodes[-1]
+            self._nodes[-1] = replace(last, members=(*last.members, *collapsed.good_side))
         else:
             self._good_side = collapsed.good_side
         first, last_node = len(self._nodes), self._last_node()
         self._node_parents += [
             tuple(first + parent for parent in parents) or last_node for parents in collapsed.parents
         ]
-        self._nodes += [
-            Node(members=tuple(own[member.sha] for member in node.members)) for node in collapsed.nodes
-        ]
-        self.parents |= {each.sha: each.parents for each in lines if each.parents != own[each.sha].parents}
+        self._nodes += collapsed.nodes
+        self.parents |= {each.sha: joined[each.sha] for each in commits if joined[each.sha] != each.parents}
         self._before = commits[-1].sha
         return True
 
-    def _join(self, commit: Commit, own: Mapping[str, Commit]) -> tuple[str, ...]:
+    def _join(self, commit: Commit, own: Collection[str]) -> tuple[str, ...]:
         """Return the parents of a commit. The commit before the stretch stands for those that were not read."""
         return tuple(
             dict.fromkeys(
                 self._before if sha not in own and self._outline.place(sha) is not None else sha
-                for sha in commit.parents[: self._kept_parents]
+                for sha in self._followed_parents(commit)
             )
         )
 
@@ -402,13 +400,18 @@ class _Loading:
         unrelated = frozenset(commit.sha for commit in commits if not touches(commit, where.paths))
         if len(unrelated) == len(commits):
             return None
-        lines = commits
-        if where.first_parent:
-            lines = [replace(each, parents=each.parents[:1]) for each in commits]
-        collapsed = collapse(lines, self._key, skip=frozenset(where.skip), unrelated=unrelated)
+        collapsed = collapse(
+            commits,
+            self._key,
+            skip=frozenset(where.skip),
+            unrelated=unrelated,
+            parents=where.followed_parents,
+        )
         if collapsed is None:
             return None
-        return self._make(commits, collapsed, unrelated=unrelated)
+        merges = [commit for commit in commits if where.first_parent and len(commit.parents) > 1]
+        joined = {commit.sha: tuple(where.followed_parents(commit)) for commit in merges}
+        return replace(self._make(commits, collapsed, unrelated=unrelated), joined=joined)
 
     def load_part(self, outline: Outline, opened: Sequence[str]) -> LoadedRange | None:
         """Return the range with only those stretches read that `opened` opens.

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 
@@ -79,6 +80,7 @@ def collapse(
     *,
     skip: Collection[str] = (),
     unrelated: Collection[str] = (),
+    parents: Callable[[Commit], Sequence[str]] = attrgetter("parents"),
 ) -> CommitRange | None:
     """Fold each commit whose content equals that of its only parent into it.
 
@@ -87,6 +89,7 @@ def collapse(
     skip: commits that are never run, so they represent no commit that can be.
     unrelated: commits that touch none of the search's paths. Each is folded into its first parent. Exceptions are the
     bad end, root commits, commits on a node that is never run, and merges of another line of candidates.
+    parents: returns the parents of a commit that count.
 
     A merge is folded in two cases. The first is that all its parents lie in one node and equal it. The second is that
     it equals a parent that builds on all nodes of the others, and on the same commits before the range. Such a merge
@@ -95,7 +98,8 @@ def collapse(
 
     Returns None where the bad end equals the good side.
     """
-    folding = _Folding(content, skip=skip, unrelated=frozenset(unrelated) - {commits[-1].sha})
+    related_end = frozenset(unrelated) - {commits[-1].sha}
+    folding = _Folding(content, skip=skip, unrelated=related_end, parents=parents)
     for commit in commits:
         folding.add(commit)
     bad = folding.place[commits[-1].sha]
@@ -113,9 +117,15 @@ class _Folding:
     """The nodes as they grow, commit by commit."""
 
     def __init__(
-        self, content: Callable[[str], str], *, skip: Collection[str], unrelated: Collection[str]
+        self,
+        content: Callable[[str], str],
+        *,
+        skip: Collection[str],
+        unrelated: Collection[str],
+        parents: Callable[[Commit], Sequence[str]],
     ) -> None:
         self._content = content
+        self._parents_of = parents
         self._skip = skip
         self._unrelated = unrelated
         self.place: dict[str, int] = {}
@@ -131,8 +141,9 @@ class _Folding:
 
     def add(self, commit: Commit) -> None:
         """Fold a commit, or begin a node with it."""
-        below = {self.place.get(parent, _GOOD_SIDE) for parent in commit.parents}
-        self._bases[commit.sha] = self._join_bases(commit.parents)
+        parents = self._parents_of(commit)
+        below = {self.place.get(parent, _GOOD_SIDE) for parent in parents}
+        self._bases[commit.sha] = self._join_bases(parents)
         node = self._fold_target(commit, below)
         if node is not None:
             self.place[commit.sha] = node
@@ -144,14 +155,15 @@ class _Folding:
 
     def _fold_target(self, commit: Commit, below: Set[int]) -> int | None:
         """Return the node into which a commit is folded. None where it begins a node."""
-        if not commit.parents:
+        parents = self._parents_of(commit)
+        if not parents:
             return None
-        first = self.place.get(commit.parents[0], _GOOD_SIDE)
+        first = self.place.get(parents[0], _GOOD_SIDE)
         if commit.sha not in self._skip and first != _GOOD_SIDE and self.members[first][0].sha in self._skip:
             return None
-        if len(below) == 1 and self._content(commit.sha) == self._content(commit.parents[0]):
+        if len(below) == 1 and self._content(commit.sha) == self._content(parents[0]):
             return first
-        if len(commit.parents) > 1 and (joined := self._parent_with_all(commit, below)) is not None:
+        if len(parents) > 1 and (joined := self._parent_with_all(commit, below)) is not None:
             return joined
         return first if commit.sha in self._unrelated and self._builds_on(first, below) else None
 
@@ -160,8 +172,9 @@ class _Folding:
 
         None where there is none, or where that node is never run.
         """
-        good_side = [parent for parent in commit.parents if self.place.get(parent, _GOOD_SIDE) == _GOOD_SIDE]
-        for parent in commit.parents:
+        parents = self._parents_of(commit)
+        good_side = [parent for parent in parents if self.place.get(parent, _GOOD_SIDE) == _GOOD_SIDE]
+        for parent in parents:
             node = self.place.get(parent, _GOOD_SIDE)
             if node == _GOOD_SIDE or self.members[node][0].sha in self._skip:
                 continue
@@ -475,6 +488,10 @@ class Range:
     first_parent: bool = False
     """Whether branches that were merged within the range are left out. Each is represented by its merge."""
 
+    def followed_parents(self, commit: Commit) -> Sequence[str]:
+        """Return the parents of a commit along which the search goes."""
+        return commit.parents[:1] if self.first_parent else commit.parents
+
     def other_side_error(self, ancestor: str, *, role: str, old: str) -> EndsError:
         """Return the error that a common ancestor has the new end's result, so the change lies on the old end's side.
 
@@ -572,7 +589,9 @@ class LoadedRange:
     opened: tuple[str, ...] = ()
     """The last commits of the stretches that were opened, as in `AskRange`."""
     joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """The parents by which commits build on a stretch that was not read, where these are not their own."""
+    """The parents on which commits build in the search, where these are not all of their own.
+
+    A commit may build on a stretch that was not read, or only the first parent of a merge may count."""
 
     @cached_property
     def unread_counts(self) -> Integers:
@@ -667,7 +686,7 @@ class LoadedRange:
         return frozenset(
             place
             for place, node in enumerate(self.commit_range.nodes)
-            if self.graph.parents[place] and not old.isdisjoint(node.commit.parents)
+            if self.graph.parents[place] and not old.isdisjoint(self.range.followed_parents(node.commit))
         )
 
     @cached_property

@@ -132,6 +132,8 @@ def load_config(path: Path) -> tuple[NightlyConfig, Stack]:
         raise UsageError(
             f"{path}: platforms.{unknown[0]}: expected one of {', '.join(sorted(stack.platforms))}"
         )
+    for case in config.cases:
+        CaseName.parse(case, stack, option=f"{path}: cases")
     return config.model_copy(update={"output": base / expand_home(config.output) / config.job}), stack
 
 
@@ -254,12 +256,9 @@ class CaseRunner:
             **{f"stack file's {name}": value for name, value in variables.items()},
         }
 
-    def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow | None:
-        """Run a cell once and store the run. None where the device's quota is used up. Raises `OutOfTimeError`."""
-        try:
-            self._limits.count_run(cell.platform)
-        except QuotaSpentError:
-            return None
+    def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow:
+        """Run a cell once and store the run. Raises `OutOfTimeError`, and `QuotaSpentError`."""
+        self._limits.count_run(cell.platform)
         revisions: Mapping[str, str] = self.complete(commit)
         started = now()
         directory = self._directory / f"{cell.id}-{commit[:12]}-{started:%H%M%S%f}"

@@ -55,6 +55,7 @@ from .matrix import (
     Limits,
     NightlyConfig,
     OutOfTimeError,
+    QuotaSpentError,
     judge_matrix_run,
     judged_run,
     load_config,
@@ -62,9 +63,9 @@ from .matrix import (
 from .night_report import (
     FailOn,
     NightReport,
-    exit_code,
     junit_text,
     markdown_text,
+    night_exit_code,
     night_report,
     print_night,
     result_line,
@@ -143,7 +144,7 @@ def run_nightly(
             check_not_replaced(sessions)
         except StoreError as error:
             return print_error(str(error), ERROR, as_json=False)
-        return exit_code(report, fail_on=fail_on)
+        return night_exit_code(report, fail_on=fail_on)
 
     return run_command(body)
 
@@ -251,7 +252,7 @@ def run_night(
     with lock_incidents(context):
         close_incidents(context)
         notes += report_incidents(context)
-        journal.nights.finish(night.id, notes)
+        journal.nights.end(night.id, notes)
         return _write_night(context)
 
 
@@ -435,13 +436,13 @@ class Examiner:
             )
         seen = _SeenRuns(head, content, self._runs_tonight(cell, head))
         while self._needs_another_run(seen, regression):
-            run = self._runner.run(self._night.id, cell, head)
-            if run is None:
+            try:
+                seen.runs.append(self._runner.run(self._night.id, cell, head))
+            except QuotaSpentError:
                 progress = ""
                 if regression and seen.runs:
                     progress = f"{_recovery_progress(self._recovery(regression, head, content))}; "
                 return seen.result(CaseStatus.UNTESTED, f"{progress}{_QUOTA_MESSAGE}")
-            seen.runs.append(run)
         return self._decide(cell, seen) if regression is None else self._decide_open(seen, regression)
 
     def _runs_tonight(self, cell: CellRow, commit: str) -> list[CaseRunRow]:
@@ -568,6 +569,19 @@ class Examiner:
         if not passing:
             status = CaseStatus.INFRASTRUCTURE if last.verdict.traits.may_be_device else CaseStatus.NEW
             return seen.result(status, f"never passed: {_run_text(last)}")
+        try:
+            return self._compare_with_passing(cell, seen, passing)
+        except QuotaSpentError:
+            unknown = "failed; whether what passed before still passes is not known"
+            return seen.result(CaseStatus.UNTESTED, f"{unknown}: {_QUOTA_MESSAGE}")
+
+    def _compare_with_passing(
+        self, cell: CellRow, seen: "_SeenRuns", passing: Sequence[CaseRunRow]
+    ) -> CaseResult:
+        """Open a regression where a commit that passed before still passes, and return the result of the cell.
+
+        `passing` are the runs that passed, newest first. Raises `OutOfTimeError`, and `QuotaSpentError`.
+        """
         clone = self._runner.workspace.clones[self._searched]
         good = next((run.commit for run in passing if _is_in_history(clone, seen.head, run.commit)), None)
         if good is None:
@@ -577,17 +591,22 @@ class Examiner:
                 CaseStatus.UNTESTED,
                 "failed; what passed before is not in its history, and nothing in it passes on this device now",
             )
-        control = self._run_once(cell, good)
-        if control is None or control.verdict is not Verdict.PASS:
-            shown = "not run" if control is None else _run_text(control)
+        try:
+            control = self._run_once(cell, good)
+        except (NoPinError, MissingCommitError) as error:
+            return seen.result(
+                CaseStatus.UNTESTED, f"failed; {good[:12]}, which passed before, cannot be run: {error}"
+            )
+        if control.verdict is not Verdict.PASS:
             return seen.result(
                 CaseStatus.INFRASTRUCTURE,
-                f"failed, but {good[:12]}, which passed before, does not pass on this device now: {shown}",
+                f"failed, but {good[:12]}, which passed before, does not pass on this device now: "
+                f"{_run_text(control)}",
             )
         regression = self._journal.regressions.open(
-            self._night.id, cell.id, last_good=good, first_bad=seen.head, bad_when=last.verdict
+            self._night.id, cell.id, last_good=good, first_bad=seen.head, bad_when=seen.last.verdict
         )
-        message = f"{_run_text(last)}; it passed at {good[:12]}"
+        message = f"{_run_text(seen.last)}; it passed at {good[:12]}"
         return seen.result(CaseStatus.REGRESSED, message, regression=regression.id)
 
     def _gallop(self, cell: CellRow, head: str) -> str | None:
@@ -604,15 +623,10 @@ class Examiner:
             run = self._run_once(cell, commit)
         except (NoPinError, MissingCommitError):
             return Outcome.SKIP
-        return (
-            Outcome.SKIP if run is None else search_outcome(judge_matrix_run(run.verdict), Seeks.REGRESSION)
-        )
+        return search_outcome(judge_matrix_run(run.verdict), Seeks.REGRESSION)
 
-    def _run_once(self, cell: CellRow, commit: str) -> CaseRunRow | None:
-        """Return the last run of this night that says something about a commit, and make one where there is none.
-
-        None where the device's quota is used up.
-        """
+    def _run_once(self, cell: CellRow, commit: str) -> CaseRunRow:
+        """Return the last run of this night that says something about a commit, and make one where there is none."""
         made = self._runs_tonight(cell, commit)
         return made[-1] if made else self._runner.run(self._night.id, cell, commit)
 

@@ -2,7 +2,8 @@
 
 `night_report` makes the report from the store alone; it is what `night.json` holds. `junit_text` returns it as JUnit
 XML, and `markdown_text` as GitHub-flavoured Markdown for an issue, with a block that machines read. `print_night`
-prints the summary, and `exit_code` chooses the exit code for schedulers. This command writes the report's JSON schema:
+prints the summary, and `night_exit_code` chooses the exit code for schedulers. This command writes the report's JSON
+schema:
 
     python -m precision_bisect.bisect.nightly.night_report > docs/nightly.schema.json
 """
@@ -335,7 +336,7 @@ def sort_failing_first(cases: Iterable[CaseReport]) -> list[CaseReport]:
     return sorted(cases, key=lambda case: severity(case.status))
 
 
-def exit_code(report: NightReport, *, fail_on: FailOn) -> int:
+def night_exit_code(report: NightReport, *, fail_on: FailOn) -> int:
     """Return the exit code of a night: 0 where cases were judged and no failure counts.
 
     Cases without a result count, whatever `fail_on` is.
@@ -555,7 +556,7 @@ def _say_incident(incident: IncidentReport, results: Sequence[CaseReport], conso
     ]
     if not incident.open:
         fixed = incident.fixed_by
-        lines.append(f"fixed by {fixed[:12]}" if fixed else "fixed; which commit did it is not known")
+        lines.append(f"fixed by {fixed[:12]}" if fixed else "fixed by a commit that is not known")
     failing = [case for case in incident.cases if not case.passes_again]
     passed = {_cell_key(each): each.message for each in results if each.status is CaseStatus.PASSED}
     for case in failing[:_MAX_CASES]:

@@ -38,7 +38,7 @@ from ..engine.failures import judge_target, passes_needed
 from ..engine.range_search import Timings
 from ..engine.runs import FinishedProbe, ProbeLog
 from ..history.range import Target
-from ..report.basis import load_rows
+from ..report.basis import Rows, load_rows
 from ..report.report_files import record_report
 from ..search.rates import Rates, fit
 from .matrix import Limits, NightlyConfig, OutOfTimeError, probe_times, question_case
@@ -201,9 +201,9 @@ class RegressionTask(ABC):
         """
 
     def open(self, resources: ExitStack) -> DrivenBisection | None:
-        """Begin the bisection, or go on with it. None where no run may start, or where it has ended already.
+        """Begin the bisection, or go on with it.
 
-        Raises `UserError`.
+        None where no run may start, where another process drives it, or where it has ended already. Raises `UserError`.
         """
         try:
             self.context.limits.check()
@@ -211,7 +211,11 @@ class RegressionTask(ABC):
             self.note_problem(f"the search for its {self.purpose} was not begun: {error}")
             return None
         bisection = self._bisection = self._find() or self._begin()
-        resources.enter_context(bisection.record_drive())
+        try:
+            resources.enter_context(bisection.record_drive())
+        except UserError as error:  # A worker of the queue drives it, and its result is stored later.
+            self.note_problem(str(error))
+            return None
         if self.store_result():
             return None
         return bisection.open_for_driving(
@@ -258,9 +262,7 @@ class RegressionTask(ABC):
         self._bisection.conclude(conclusion)
         self._store_conclusion(self._bisection, conclusion)
         try:
-            with self.context.sessions() as session:
-                rows = load_rows(session, self._bisection.name)
-            record_report(rows, self._bisection.journal)
+            _write_report(self.context, self._bisection)
         except UserError as error:
             self.note_problem(str(error))
 
@@ -466,14 +468,22 @@ def localize_incidents(context: NightContext) -> list[str]:
             context.limits.check()
             bisection.journal.note_localization(write_document(localized))
         record_builds(rows, context.home)
-        with context.sessions() as session:
-            rows = load_rows(session, bisection.name, earlier=rows)
-        record_report(rows, bisection.journal)
+        try:
+            _write_report(context, bisection, earlier=rows)
+        except UserError as error:
+            problems.append(f"incident {incident.ordinal}: {error}")
         if localized.reduced is not None:
             context.journal.incidents.set_reduction(incident.id, str(localized.reduced))
         elif localized.status == "left out":
             problems.append(f"incident {incident.ordinal} is not localized: {localized.message}")
     return problems
+
+
+def _write_report(context: NightContext, bisection: StoredBisection, *, earlier: Rows | None = None) -> None:
+    """Write the report of a bisection into its folder. `earlier` is as of `load_rows`. Raises `UserError`."""
+    with context.sessions() as session:
+        rows = load_rows(session, bisection.name, earlier=earlier)
+    record_report(rows, bisection.journal)
 
 
 def note_reductions(context: NightContext) -> None:

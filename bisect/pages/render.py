@@ -433,8 +433,8 @@ class TestedCommit:
     """The runs that were made at this commit."""
     same_as: str | None
     """The commit of equal content that was run in its place; None where this commit was run itself."""
-    named: bool
-    """Whether it is a culprit, the commit that brought one in, or the commit that a culprit removed."""
+    named: str | None
+    """What it is in the answer, such as the culprit; None where the answer does not name it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -474,8 +474,11 @@ class BisectionView:
 def bisection_view(rows: Rows) -> BisectionView:
     """Return what the page of a loaded bisection shows."""
     report = make_report(rows)
-    answers = (*report.culprits, *filter(None, (report.through, report.lost)))
-    named = {each.commit for each in answers}
+    named = {each.commit: phrases.answer_noun(report) for each in report.culprits}
+    if report.through is not None:
+        named[report.through.commit] = "brought it in"
+    if report.lost is not None:
+        named[report.lost.commit] = f"the {phrases.removed_commit_noun(report)} taken away"
     beliefs = range_beliefs(rows)
     shows_ends = report.outcome == BisectionOutcome.ENDS_DO_NOT_DIFFER or (
         report.outcome == BisectionOutcome.ERROR and has_unjudged_end(rows)
@@ -494,8 +497,10 @@ def bisection_view(rows: Rows) -> BisectionView:
     )
 
 
-def _range(rows: Rows, searched: SearchedRange, belief: RangeBelief | None, named: set[str]) -> RangeView:
-    """Return a searched range as its page shows it."""
+def _range(
+    rows: Rows, searched: SearchedRange, belief: RangeBelief | None, named: Mapping[str, str]
+) -> RangeView:
+    """Return a searched range as its page shows it. `named` says what some commits are in the answer."""
     stage = searched.stage
     order = [sha for sha in searched.members if sha in searched]
     outside = [sha for sha in searched.runs if sha not in searched]
@@ -525,7 +530,7 @@ def _range(rows: Rows, searched: SearchedRange, belief: RangeBelief | None, name
                 subject=rows.subject(stage.repository, sha),
                 runs=tuple((probe, rows.judgement(probe) or Judgement.SKIP) for probe in made.get(sha, ())),
                 same_as=None if sha in made else searched.runs[sha][0].commit,
-                named=sha in named,
+                named=named.get(sha),
             )
             for sha in tested
         ),

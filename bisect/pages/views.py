@@ -262,8 +262,8 @@ class CommitView:
     """The newest runs of the commit in bisections, newest first."""
     url: str | None
     """The page of the commit outside this site."""
-    night_runs: Sequence[CaseRunRow]
-    """The newest runs of the commit in nights, newest first."""
+    night_runs: Sequence[tuple[CaseRunRow, Judgement]]
+    """The newest runs of the commit in nights, each with its judgement, newest first."""
 
     @property
     def has_author(self) -> bool:
@@ -303,7 +303,7 @@ def commit_view(session: Session, repository: str, sha: str) -> CommitView:
         bisections=tuple(bisections.values()),
         runs=runs,
         url=_url(session, repository, sha),
-        night_runs=night_runs,
+        night_runs=[(run, judge_matrix_run(run.verdict)) for run in night_runs],
     )
 
 

@@ -333,7 +333,10 @@ def _unchanged_parent_caveat(rows: Rows, sides: Reproduction) -> str | None:
         searched = rows.last_range_of(named.repository)
         for parent in searched.parents(named.commit):
             represented = searched.representative_of(parent)
-            if represented != parent and parent in searched and len(searched.parents(parent)) == 1:
+            # A parent that touches none of the searched paths has a representative, but is run all the same.
+            was_run = any(probe.commit == parent for probe in searched.runs_of(parent))
+            is_folded = represented != parent and parent in searched and not was_run
+            if is_folded and len(searched.parents(parent)) == 1:
                 return (
                     f"its parent {parent[:12]} changes no file that counts and was not run, because it equals "
                     f"{represented[:12]}: if the command asks git for its commit, run it at {parent[:12]} by hand"

@@ -189,7 +189,7 @@ class SearchedRange:
         return None
 
     def parents(self, sha: str) -> Sequence[str]:
-        """Return the parents of a commit of the range, including those outside the range."""
+        """Return the parents of a commit on which it builds in the search. Some may lie outside the range."""
         return self._candidates[sha].parents
 
     def ancestors(self, *shas: str) -> set[str]:
@@ -250,12 +250,17 @@ class Rows:
 
     def uncounted_runs(self, searched: "SearchedRange", commits: Iterable[str]) -> list[ProbeRow]:
         """Return the runs of some commits that failed, but with a failure that the answer is not about."""
-        runs = (probe for commit in commits for probe in searched.runs.get(commit, ()))
+        runs = (probe for commit in commits for probe in searched.runs_of(commit))
         return [probe for probe in runs if probe.judgement is not self.judgement(probe)]
 
     def last_range_of(self, repository: str) -> SearchedRange:
         """Return the range of a repository that was searched last. The repository must have one."""
         return next(each for each in reversed(self.ranges) if each.stage.repository == repository)
+
+    def repository_of(self, sha: str) -> str:
+        """Return the repository of a commit that a searched range contains. For any other it is the one asked about."""
+        searched = next((each.stage for each in self.ranges if sha in each), self.bisection)
+        return searched.repository
 
     def runs_of(self, side: Side) -> list[ProbeRow]:
         """Return the runs of a side of the answer that could be judged."""

@@ -50,6 +50,8 @@ class AnswerCommit(CommitReference):
     confidence: float | None
     merge: bool
     """Whether the commit has several parents."""
+    joins: bool = False
+    """Whether it is a merge of which each parent was judged, so that the change is in joining them."""
     version: str | None = None
     """The release that the commit stands for."""
     under: str | None = None
@@ -485,7 +487,7 @@ class Report(Document):
     """The probability that no commit is to blame, where the suspects together have less than half; otherwise None."""
     other_failures: tuple[OtherFailure, ...] = ()
     earlier_failures: tuple[CommitReference, ...]
-    """Commits that failed before a later one passed. Where a fix was sought, they passed before a later one failed."""
+    """The first commits that failed before a later one passed. Of a sought fix, those that passed before one failed."""
 
     seeks: Seeks
     """What `culprits` are: the first commits that fail, or (`fix`) the first that pass again."""

@@ -13,6 +13,7 @@ from ...runner.localization import Divergence, FailureCause, FirstDivergent, Loc
 from ...runner.probe.judge import SKIP_CODE
 from ...runner.verdict.rules import MEASURES
 from ...store.vocabulary import (
+    UNFINISHED,
     BisectionOutcome,
     Judgement,
     Seeks,
@@ -399,6 +400,13 @@ def _bar(added: int, removed: int, scale: float) -> str:
     )
 
 
+def merge_phrase(commit: AnswerCommit) -> str:
+    """Return what the parents of a merge say about its change."""
+    if commit.joins:
+        return "no parent that was run shows this alone: the change is in joining them"
+    return "not each of its parents was run: the change may be in a commit that it merges"
+
+
 def diff_base_phrase(commit: AnswerCommit) -> str:
     """Return the parent against which a culprit's diff is made."""
     if commit.parent is None:
@@ -457,13 +465,18 @@ def runs_in_order(report: Report) -> list[tuple[ProbeReport, RunReport]]:
     return sorted(every, key=lambda each: each[1].ordinal)
 
 
-def stopped_runs_note(report: Report) -> str | None:
-    """Return which runs the report does not list because they were stopped; None where it lists all."""
+def missing_runs_note(report: Report) -> str | None:
+    """Return which runs the report does not list because they have no result; None where it lists all.
+
+    While a bisection can go on, such a run may be running.
+    """
     listed = {run.ordinal for _, run in runs_in_order(report)}
-    stopped = sorted({*range(1, max(listed, default=0))} - listed)
-    if not stopped:
+    missing = sorted({*range(1, max(listed, default=0))} - listed)
+    if not missing:
         return None
-    return f"stopped before their end, and count for nothing: {', '.join(map(str, stopped))}"
+    may_run = report.outcome in (UNFINISHED, BisectionOutcome.BUDGET)
+    why = "without a result so far" if may_run else "stopped before their end, and count for nothing"
+    return f"{why}: {', '.join(map(str, missing))}"
 
 
 def shown_run(report: Report, side: Side | OtherFailure) -> RunReport:

@@ -6,7 +6,7 @@ culprit, and one of a commit that passes.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import chain, count, pairwise, zip_longest
@@ -74,7 +74,7 @@ def make_report(rows: Rows) -> Report:
         no_commit=conclusion.no_commit if conclusion else None,
         other_failures=other_failures(rows),
         earlier_failures=tuple(
-            rows.reference(bisection.repository, sha) for sha in conclusion.earlier_failures
+            rows.reference(rows.repository_of(sha), sha) for sha in conclusion.earlier_failures
         )
         if conclusion
         else (),
@@ -204,10 +204,11 @@ def _answer_commit(rows: Rows, named: NamedCommit) -> AnswerCommit:
         url=None if page is None else f"{page}{named.commit}",
         repository=named.repository,
         commit=named.commit,
-        subject=known.subject if known else None,
+        subject=rows.subject(named.repository, named.commit),
         parent=named.parent,
         confidence=named.confidence,
         merge=named.merge,
+        joins=named.merge and known is not None and _all_judged(rows, named.repository, known.parents),
         version=named.version,
         under=named.under,
         author=authored.author if authored else None,
@@ -215,6 +216,15 @@ def _answer_commit(rows: Rows, named: NamedCommit) -> AnswerCommit:
         date=authored.date if authored else None,
         files=tuple(known.files) if known else (),
         diff=_culprit_diff(rows, named),
+    )
+
+
+def _all_judged(rows: Rows, repository: str, commits: Iterable[str]) -> bool:
+    """Return whether each of some commits has a run that was good or bad."""
+    searched = rows.last_range_of(repository)
+    return all(
+        any(rows.judgement(probe) is not Judgement.SKIP for probe in searched.runs_of(commit))
+        for commit in commits
     )
 
 

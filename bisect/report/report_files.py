@@ -9,6 +9,7 @@ Text that other people wrote is escaped, so that it is only ever shown as text. 
 searched range. It leads `git bisect replay` to the same answer.
 """
 
+import json
 import re
 import shlex
 import shutil
@@ -26,6 +27,7 @@ from jinja2 import Environment, StrictUndefined
 from sqlalchemy.orm import Session
 
 from ...runner.errors import UserError
+from ...runner.localization import DIVERGENCE, TASK_GRAPH
 from ...runner.settings import named_stacks
 from ...runner.stack import PLACEHOLDER_COMMAND, stack_text
 from ...runner.workspace.home import sole_user
@@ -60,7 +62,7 @@ from ..history.range import search_outcome
 from ..search.belief import Outcome
 from . import phrases
 from .basis import Rows, SearchedRange, load_rows
-from .model import AnswerCommit, Report
+from .model import EXPLANATION, AnswerCommit, Report
 from .phrases import MAX_OWN_SENTENCE, explanation_lines, localization_lines
 from .report_builder import make_report
 
@@ -71,7 +73,10 @@ MIN_FREE_BYTES = 64 << 20
 BAD_SCRIPT, GOOD_SCRIPT = "reproduce-bad.sh", "reproduce-good.sh"
 _REPORT = "report.json"
 """This file of a report is written before all others."""
-_FOREIGN_NAMES = ("report.md", "bisect.log", BAD_SCRIPT, GOOD_SCRIPT)
+_LOG = "bisect.log"
+_LOCALIZATION = (DIVERGENCE, TASK_GRAPH, EXPLANATION)
+"""A localization leaves these files beside a report."""
+_FOREIGN_NAMES = ("report.md", _LOG, BAD_SCRIPT, GOOD_SCRIPT)
 
 
 def open_report_folder(directory: Path) -> None:
@@ -199,6 +204,7 @@ def _write_files(report: Report, rows: Rows, directory: Path) -> tuple[Path, ...
     try:
         if not directory.exists():
             open_report_folder(directory)
+        _remove_leftovers(directory, report.name, files)
         for file, text in files.items():
             write_whole(directory / file, text)
     except OSError as error:
@@ -207,6 +213,21 @@ def _write_files(report: Report, rows: Rows, directory: Path) -> tuple[Path, ...
             f"fix it and run bisect-precision report {report.name}, or name another folder with -o"
         ) from error
     return tuple(directory / file for file in files)
+
+
+def _remove_leftovers(directory: Path, name: str, files: Collection[str]) -> None:
+    """Remove what an earlier report left in the folder and the report of this name does not have.
+
+    A localization is kept where the earlier report was of the same bisection. Raises `OSError`.
+    """
+    try:
+        earlier = json.loads((directory / _REPORT).read_bytes())
+        logs = {f"bisect-{each['repository']}.log" for each in earlier["ranges"][1:]}
+        localization = () if earlier["name"] == name else _LOCALIZATION
+    except (OSError, ValueError, LookupError, TypeError):
+        return  # there is none, or what there is was not written by this tool
+    for file in {BAD_SCRIPT, GOOD_SCRIPT, _LOG, *logs, *localization} - {*files}:
+        (directory / file).unlink(missing_ok=True)
 
 
 def _logs(rows: Rows) -> dict[str, str]:
@@ -218,7 +239,7 @@ def _logs(rows: Rows) -> dict[str, str]:
         subjects |= {
             sha: commit.subject for (name, sha), commit in rows.commits.items() if name == repository
         }
-        logs[f"bisect-{repository}.log" if index else "bisect.log"] = bisect_log(
+        logs[f"bisect-{repository}.log" if index else _LOG] = bisect_log(
             searched,
             subjects=subjects,
             culprit=_culprit(rows, index),
@@ -445,11 +466,15 @@ def search_command(request: BisectRequest) -> str:
         words += ["--stack", _own_stack(request) or request.stack.name]
     if request.repository != request.stack.searched:
         words += ["--repo", request.repository]
-    words += ["--good", request.good, "--bad", request.bad]
+    words += [*_end_options(request), "--bad", request.bad]
     if request.seeks is Seeks.FIX:
         words.append("--find-fix")
     if request.first_parent:
         words.append("--first-parent")
+    picks = [f"{pick.commit}@{pick.old}..{pick.new}" for pick in request.cherry_picks]
+    paths = [path or "." for path in request.paths]
+    for option, values in (("--skip", request.skip), ("--path", paths), ("--cherry-pick", picks)):
+        words += [word for value in values for word in (option, value)]
     if request.interactive:
         words.append("--interactive")
     words += _judging_options(request)
@@ -462,6 +487,14 @@ def search_command(request: BisectRequest) -> str:
         words += ["--runtime-dir", str(request.runtime_dir)]
     words += ["--platform", request.platform]
     return shlex.join(words)
+
+
+def _end_options(request: BisectRequest) -> list[str]:
+    """Return the options that name the good ends. There are none where a good end was searched for."""
+    if request.gallop:
+        return []
+    also_good = request.also_old if request.seeks is Seeks.REGRESSION else ()
+    return [word for sha in (request.good, *also_good) for word in ("--good", sha)]
 
 
 def _judging_options(request: BisectRequest) -> list[str]:

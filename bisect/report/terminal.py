@@ -49,6 +49,8 @@ from .phrases import (
     format_day,
     layers_phrase,
     localization_lines,
+    merge_phrase,
+    missing_runs_note,
     other_failure_phrase,
     outcome_phrase,
     perturbation_phrase,
@@ -59,7 +61,6 @@ from .phrases import (
     shown_run,
     side_phrase,
     skip_phrase,
-    stopped_runs_note,
 )
 from .report_files import BAD_SCRIPT, GOOD_SCRIPT
 
@@ -172,8 +173,8 @@ def print_probes(report: Report, console: Console) -> None:
             console.print(Text(start).append_text(_run_text(probe, run)), soft_wrap=True)
     if console.is_terminal:
         console.print(table)
-    if (stopped := stopped_runs_note(report)) is not None:
-        console.print(Text(stopped), soft_wrap=True)
+    if (missing := missing_runs_note(report)) is not None:
+        console.print(Text(missing), soft_wrap=True)
 
 
 def _answer_entries(report: Report) -> Iterable[Entry]:
@@ -281,7 +282,7 @@ def _description_entries(commit: AnswerCommit) -> Iterable[Entry]:
     if commit.author is not None and commit.date is not None:
         yield "author", _text(f"{commit.author}, committed {format_day(commit.date)}")
     if commit.merge:
-        yield "merge", Text("no parent that was run shows this alone: the change is in joining them")
+        yield "merge", Text(merge_phrase(commit))
     if commit.diff is not None:
         against = " against its first parent" if commit.merge else ""
         lines = diffstat(commit.diff, width=_DIFFSTAT_WIDTH, most=_MAX_FILES)

@@ -142,6 +142,19 @@ class SearchCost:
     reference_runs: int
     bytes_dumped: int
 
+    @classmethod
+    def join(cls, costs: Iterable[tuple[RecordedBuild, SearchCost]]) -> SearchCost:
+        """Return the cost of several searches against one reference, each given with the build that it searched.
+
+        A build counts its runs from one search to the next, and so does the reference.
+        """
+        last = {id(build): cost for build, cost in costs}.values()
+        return cls(
+            runs=sum(cost.runs for cost in last),
+            reference_runs=max(cost.reference_runs for cost in last),
+            bytes_dumped=sum(cost.bytes_dumped for cost in last),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedFindings:
@@ -204,6 +217,7 @@ class ExplainedFindings:
             ]
         causes += [failure_cause(cause, None, ()) for cause in explanation.causes[len(examined) :]]
         documents = documents[: len(examined)]
+        cost = SearchCost.join((part.failing, part.cost) for part in self.parts)
         return first.model_copy(
             update={
                 "failure": failure,
@@ -213,16 +227,16 @@ class ExplainedFindings:
                 "first_divergent": tuple(tensors),
                 "not_shown": tuple(task for document in documents for task in document.not_shown),
                 "downstream": tuple(task for document in documents for task in document.downstream),
-                "runs": self._count_runs(explanation, examined, documents),
+                "runs": cost.runs + self._count_other_runs(explanation, examined),
+                "reference_runs": cost.reference_runs,
+                "bytes_dumped": cost.bytes_dumped,
             }
         )
 
-    def _count_runs(
-        self, explanation: FailureExplanation, examined: Sequence[Cause], documents: Sequence[Divergence]
-    ) -> int:
-        """Return the number of runs of the failing build, and of builds with some of its changes.
+    def _count_other_runs(self, explanation: FailureExplanation, examined: Sequence[Cause]) -> int:
+        """Return the number of runs of the failing build, and of builds with changes that are no examined cause.
 
-        The document of a cause counts the trial and the runs of its own build. The others are added here.
+        The cost of a cause counts the trial and the runs of its own build.
         """
         subjects = {id(cause.subject) for cause in examined}
         other_trials = sum(
@@ -232,8 +246,7 @@ class ExplainedFindings:
         examined_failing = any(
             cause.subject is not None and cause.subject.build == failing for cause in examined
         )
-        searched = sum(document.runs for document in documents)
-        return searched + other_trials + (0 if examined_failing else self.failing_runs)
+        return other_trials + (0 if examined_failing else self.failing_runs)
 
 
 def _has_failing_order(document: Divergence) -> bool:

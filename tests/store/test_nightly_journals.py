@@ -73,7 +73,7 @@ def test_a_killed_night_is_found_again(journal: JobJournal) -> None:
     again = journal.nights.resume_unfinished()
     assert again is not None
     assert (again.id, again.attempts, again.heads) == (night.id, 2, {"main": SHA})
-    journal.nights.finish(night.id, ["done"])
+    journal.nights.end(night.id, ["done"])
     assert journal.nights.resume_unfinished() is None
     assert journal.nights.begin({"main": SHA}, "here").ordinal == 2
 
@@ -81,7 +81,7 @@ def test_a_killed_night_is_found_again(journal: JobJournal) -> None:
 def test_what_is_noted_of_a_night_that_is_over_is_added_once(journal: JobJournal) -> None:
     night = journal.nights.begin({"main": SHA}, "here")
     assert not journal.nights.add_notes(night.id, ["too early"])
-    journal.nights.finish(night.id, ["first"])
+    journal.nights.end(night.id, ["first"])
     assert journal.nights.add_notes(night.id, ["first", "second\0"])
     (row,) = journal.nights.all()
     assert read_document(NightSummary, row.summary).notes == ("first", "second\\0")

@@ -84,7 +84,7 @@ def night(
 ) -> None:
     """A night in which a case ran at a commit of its own."""
     row = job.nights.begin({"main": sha("head")}, "machine")
-    job.nights.finish(row.id, [])
+    job.nights.end(row.id, [])
     cell = job.runs.get_or_create_cell(
         CellKey(branch="main", case=case, platform="a2a3sim", tolerance="default")
     )
@@ -146,6 +146,12 @@ def test_another_case_of_the_stack_tells_how_many_are_flaky(tmp_path: Path) -> N
     stored = bisection(tmp_path)
     earlier = remembered(stored, case="examples/matmul.py --rows 2")
     assert earlier == EarlierRuns(other_cases=FlakyShare(all=1), other_faults=FlakyShare(all=1))
+
+
+def test_a_conclusion_of_a_later_version_tells_nothing(tmp_path: Path) -> None:
+    stored = bisection(tmp_path)
+    stored.journal.conclude(BisectionOutcome.CULPRIT, {"schema_version": 99})
+    assert remembered(stored) is None
 
 
 def test_a_fault_that_was_bisected_twice_is_one(tmp_path: Path) -> None:

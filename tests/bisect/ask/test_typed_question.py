@@ -52,6 +52,16 @@ def test_a_question_with_the_stack_of_the_current_folder(tool: TestRepository) -
     assert (question.bad_when, question.seeks) == ("mismatch", Seeks.REGRESSION)
 
 
+@pytest.mark.parametrize("option", ["--case", "--after"])
+def test_a_secret_among_the_arguments_of_a_case_is_refused(
+    tool: TestRepository, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_PAT", "ghp_hush1")
+    words = ("--good", "a", "--bad", "b", "--case", "case.sh", option, "case.sh --token=ghp_hush1")
+    with pytest.raises(UsageError, match=f"{option}: expected no secret, found the value of GITHUB_PAT"):
+        question_of(options(*words))
+
+
 def test_a_question_of_a_fix(tool: TestRepository) -> None:
     question = question_of(options("--good", "b", "--bad", "a", "--case", "case.sh", "--find-fix"))
     assert question.seeks is Seeks.FIX

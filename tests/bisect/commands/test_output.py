@@ -606,3 +606,16 @@ def test_a_parent_that_changes_nothing_is_a_caveat(
     assert found.returncode == 0, found.stderr
     report = (repository.path / "out" / "report.md").read_text()
     assert ("changes no file that counts and was not run" in report) == empty
+
+
+def test_a_parent_that_was_run_is_no_caveat(repository: TestRepository, home: Home) -> None:
+    """It touches none of the searched paths, so that another commit stands for it in the search."""
+    good = repository.commit("good", {"src": "0", "docs": "0"})
+    repository.commit("parent", {"docs": "1"})
+    culprit = repository.commit("breaks", {"src": "1"})
+    check = ("sh", "-c", "grep 0 src || { echo no zero; exit 1; }")
+    found = run("-q", "-o", "out", "--good", good, "--bad", "main", "--path", "src", "--", *check, home=home)
+    assert found.returncode == 0, found.stderr
+    report = (repository.path / "out" / "report.md").read_text()
+    assert f"| commit | {culprit} |" in report
+    assert "was not run, because it equals" not in report

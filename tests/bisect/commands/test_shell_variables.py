@@ -153,6 +153,18 @@ def test_a_resume_says_that_the_script_was_changed(repository: TestRepository, t
     assert f"{check}: changed after the bisection began" in (tmp_path / "out" / "report.json").read_text()
 
 
+def test_a_line_of_a_shell_that_is_too_long_for_a_path_is_run(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    for state in ("fine", "broken"):
+        repository.commit(state, {"state": state})
+    line = f"/usr/bin/test -n {'x' * 300} && grep fine state"
+    done = run(
+        repository.path, tmp_path / "home", "--good", "main~1", "--bad", "main", "--", "sh", "-c", line
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_address_with_a_token_is_refused_for_builds(repository: TestRepository, tmp_path: Path) -> None:
     for state in ("fine", "broken"):
         repository.commit(state, {"state": state})

@@ -89,6 +89,8 @@ def test_what_is_tried_again_keeps_its_number() -> None:
     assert workers.next_event(timeout=None) is None
     assert workers.next_event(timeout=None) is None
     assert len(pool.begun) == 3
+    workers.cancel(number)
+    assert pool.cancelled == [3]
     assert judged(workers.next_event(timeout=None)) == (number, Judgement.GOOD, Verdict.PASS)
 
 
@@ -116,7 +118,8 @@ def test_answers_at_a_terminal(typed: str, answer: PersonAnswer) -> None:
     assert out.getvalue().startswith(
         "checked out in /slot\nrun it with: sh /probe/run.sh\ngood, bad, skip, retry, shell, "
     )
-    assert ("Any first letters will do." in out.getvalue()) == typed.startswith("what")
+    has_help = "The first letters will do where no other answer has them." in out.getvalue()
+    assert has_help == typed.startswith("what")
     bare = io.StringIO()
     assert ask_at_terminal(LEFT, stack, answers=io.StringIO(typed), out=bare) is answer
     assert "run it with" not in bare.getvalue()

@@ -72,6 +72,17 @@ def test_what_was_begun_is_found_with_its_request(
     assert found.directory == begun.directory == home.bisections / "first"
 
 
+def test_a_question_of_a_later_version_is_the_users_error(
+    plan: Plan, sessions: sessionmaker[Session], home: Home
+) -> None:
+    begun = StoredBisection.begin(plan, sessions=sessions, home=home)
+    with sessions.begin() as database:
+        later = {"schema_version": 99}
+        database.get_one(BisectionRow, begun.journal.bisection).request = later
+    with pytest.raises(UserError, match=r"bisection first: .*99"):
+        _ = StoredBisection.find("first", sessions=sessions, home=home).request
+
+
 def test_without_a_name_the_newest_unfinished_one_is_found(
     plan: Plan, sessions: sessionmaker[Session], home: Home, small: SmallStack
 ) -> None:

@@ -145,6 +145,32 @@ def test_the_ends_of_the_pinned_range_are_not_run_again() -> None:
     assert inner.count(f"{MOVES} lib-1") <= 2
 
 
+@pytest.mark.parametrize(("old", "new"), [("lib-1", "lib-9"), ("lib-9", "lib-1")])
+def test_a_budget_that_ends_within_the_pinned_range_leaves_the_commit_that_moves_the_pin(
+    old: str, new: str
+) -> None:
+    forwards = old == "lib-1"
+    planted = stack(old, new, lambda lib: (number(lib) >= 6) is forwards, chain(10))
+    ended = 0
+    for most in range(len(bisect(planted).simulated.started)):
+        task = drive(planted_task(planted, most=most))
+        search, conclusion = task.simulated.bisection.state.search, task.conclusion
+        assert conclusion is not None
+        assert conclusion.outcome is BisectionOutcome.BUDGET
+        if search is None or search.ordinal == 1:
+            continue
+        ended += 1
+        assert [each.blame for each in conclusion.counterfactuals] == ["submodule"]
+        if forwards:
+            assert conclusion.through is not None
+            assert (conclusion.through.repository, conclusion.through.commit) == ("line", str(MOVES))
+            assert {each.repository for each in conclusion.suspects} == {"lib"}
+        else:
+            assert [(each.repository, each.commit) for each in conclusion.suspects] == [("line", str(MOVES))]
+            assert "by moving lib back, from lib-9 to lib-1; which fix that takes away" in conclusion.message
+    assert ended
+
+
 OTHERWISE = RangeOpening()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from precision_bisect.bisect.engine.runs import (
     RangeEvidence,
+    earlier_failures,
     failing_end,
     find_target,
     new_end,
@@ -18,7 +19,7 @@ from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.hypotheses import GOOD_END
 from precision_bisect.bisect.search.posterior import Posterior
 from precision_bisect.bisect.search.rates import Rates
-from precision_bisect.store.vocabulary import Phase, Seeks
+from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, broken_line
 from tests.bisect.engine.simulated import loaded_range
 from tests.bisect.engine.stepping import B, G, S, about, about_stack, shown
@@ -127,3 +128,28 @@ def test_what_pins_nothing_cannot_be_built() -> None:
     stack = PlantedStack(outcome=lambda line, lib: G, pins=["lib-0"] * 4, unbuildable={2})
     with pytest.raises(ValueError, match="2: expected a commit that can be built"):
         find_target(loaded_stack(stack), 1)
+
+
+@pytest.mark.parametrize(
+    ("parents", "shown_at", "began"),
+    [
+        pytest.param(line(8), {1: B, 2: B, 3: B, 4: G, 6: B}, (1,), id="it lasted for three commits"),
+        pytest.param(line(8), {1: B, 2: G, 3: B, 4: G, 6: B}, (1, 3), id="it was fixed and came back"),
+        pytest.param(
+            [[], [0], [0], [1, 2], [3], [4], [5]],
+            {1: B, 2: G, 3: B, 4: G, 5: B},
+            (1,),
+            id="a branch passes beside it",
+        ),
+    ],
+)
+def test_only_the_commits_where_an_earlier_failure_began_are_named(
+    parents: list[list[int]], shown_at: dict[int, Judgement], began: tuple[int, ...]
+) -> None:
+    graph = CommitGraph(parents)
+    loaded = loaded_range([str(node) for node in range(len(graph))], graph, "good")
+    known = about(loaded)
+    for node, judgement in shown_at.items():
+        known = shown(known, str(node), judgement)
+    culprit = max(shown_at)
+    assert earlier_failures(RangeEvidence.from_range(loaded), known.log, culprit=culprit) == began

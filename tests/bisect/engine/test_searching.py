@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from precision_bisect.bisect.engine.answer import Advance, FinalState, Move, Wait
+from precision_bisect.bisect.engine.answer import (
+    Advance,
+    FinalState,
+    Move,
+    Wait,
+    conclusion_without_culprit,
+)
 from precision_bisect.bisect.engine.range_search import Context
 from precision_bisect.bisect.engine.runs import (
     BisectionKnowledge,
@@ -19,11 +25,25 @@ from precision_bisect.bisect.engine.runs import (
 )
 from precision_bisect.bisect.engine.search import CulpritSearch, ParentCheck
 from precision_bisect.bisect.history.questions import AskApplies
+from precision_bisect.bisect.search.decision import NoCulprit
+from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
 from tests.bisect.engine import simulated
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task
-from tests.bisect.engine.simulated import equal_times, simulated_probe
-from tests.bisect.engine.stepping import B, G, S, about_stack, enclosing, running, search_of, shown, started
+from tests.bisect.engine.simulated import equal_times, loaded_range, simulated_probe
+from tests.bisect.engine.stepping import (
+    B,
+    G,
+    S,
+    about,
+    about_stack,
+    enclosing,
+    running,
+    search_of,
+    shown,
+    started,
+)
+from tests.bisect.search.search_histories import line
 from tests.support.quick import quick_first
 
 
@@ -93,6 +113,20 @@ def test_where_all_runs_show_one_thing_from_some_run_on_nobody_is_named_and_that
     assert told[2] == did
     assert told[3] == ('; the newest one says "no licence"' if then is B else "")
     assert runs - moved_at <= int(told[1]) < runs
+
+
+def test_a_row_of_equal_runs_counts_each_run_once_however_many_commits_read_the_same() -> None:
+    loaded = replace(
+        loaded_range(list("abc"), CommitGraph(line(3)), "good"),
+        contents={"a": "same", "b": "other", "c": "same"},
+        new_content="same",
+    )
+    known = shown(shown(about(loaded), "other", B, B), "same", *[G] * 20)
+    search = search_of(loaded)
+    conclusion = conclusion_without_culprit(
+        search, NoCulprit(), (), posterior=search.posterior(known, Context()), known=known
+    )
+    assert conclusion.message.endswith("; the last 20 runs all passed, of 1 commit")
 
 
 @pytest.mark.parametrize("jobs", quick_first([1, 3]))

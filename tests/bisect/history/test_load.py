@@ -57,6 +57,17 @@ def test_all_commits_are_candidates(repository: TestRepository, home: Home, wher
     assert len(members(load(repository, home, where))) == 6
 
 
+def test_a_merge_keeps_its_parents_where_only_the_first_one_counts(
+    repository: TestRepository, home: Home, where: Range
+) -> None:
+    loaded = load(repository, home, replace(where, first_parent=True))
+    assert members(loaded) == [["a"], ["b"], ["c"], ["merge"], ["new"]]
+    assert loaded is not None
+    merge = loaded.commit_range.nodes[3].commit
+    assert merge.parents == tuple(repository.git("rev-parse", "main~1^1", "main~1^2").split())
+    assert loaded.joined == {merge.sha: merge.parents[:1]}
+
+
 def test_only_what_touches_the_paths_is_a_candidate_beside_the_bad_end(
     repository: TestRepository, home: Home, where: Range
 ) -> None:

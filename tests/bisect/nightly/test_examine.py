@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from precision_bisect.bisect.nightly.matrix import NightlyConfig, judged_run
+from precision_bisect.bisect.nightly.matrix import NightlyConfig, QuotaSpentError, judged_run
 from precision_bisect.bisect.nightly.night import Examiner
+from precision_bisect.runner.workspace.slot import MissingCommitError
 from precision_bisect.store.nights import CaseRun, CellKey, JobJournal
 from precision_bisect.store.tables import CaseResultRow, CaseRunRow, CellRow
 from precision_bisect.store.vocabulary import CaseStatus, Judgement, Verdict
@@ -28,7 +29,7 @@ class Line:
     """A history: before the commit that failed lie the good one and others, behind it all that are not named here."""
 
     def is_ancestor(self, commit: str, other: str) -> bool:
-        line = ["good", "older", "bad"]
+        line = ["good", "older", "bad", "c1", "c2"]
         return line.index(commit) <= line.index(other) if commit in line and other in line else commit in line
 
 
@@ -47,10 +48,12 @@ class ScriptedRunner:
     def environment(self, _cell: object) -> str:
         return self._environment
 
-    def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow | None:
+    def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow:
         letter = next(self._script, None)
         if letter is None:
-            return None
+            raise QuotaSpentError
+        if letter == "M":
+            raise MissingCommitError("its pin is gone")
         run = CaseRun(
             started=datetime.now(UTC),
             commit=commit,
@@ -122,6 +125,26 @@ def test_a_failure_in_another_environment_is_not_flaky(job: Job) -> None:
     assert "when its environment or its command was another one" in moved.message
     assert job.night("c2", "PPPP", environment="g").status is CaseStatus.PASSED
     assert job.night("c2", "F" * 9, environment="h").status is CaseStatus.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        (
+            "FFFF",
+            "failed; whether what passed before still passes is not known: "
+            "the device's runs of this night are used up",
+        ),
+        ("FFFFM", "failed; c1, which passed before, cannot be run: its pin is gone"),
+    ],
+)
+def test_nothing_is_said_of_the_device_where_what_passed_before_was_not_run(
+    job: Job, shown: str, message: str
+) -> None:
+    assert job.night("c1", "PPPP").status is CaseStatus.PASSED
+    result = job.night("c2", shown)
+    assert (result.status, result.runs, result.message) == (CaseStatus.UNTESTED, 4, message)
+    assert not job.is_open
 
 
 def test_a_branch_that_went_back_behind_the_failure_mends_nothing(job: Job) -> None:

@@ -40,5 +40,13 @@ def test_a_misspelt_key_is_told_with_the_one_that_was_meant(tmp_path: Path) -> N
         assert says in str(caught.value)
 
 
+@pytest.mark.parametrize("case", ["", "'a.py", "../a.py"])
+def test_a_case_that_cannot_be_run_is_told_before_the_night(case: str, tmp_path: Path) -> None:
+    file = tmp_path / "night.toml"
+    file.write_text(f'job = "j"\nstack = "pypto"\ncases = ["a.py", "{case}"]\n[platforms.a2a3sim]\n')
+    with pytest.raises(UsageError, match=r"night.toml: cases.*: expected a"):
+        load_config(file)
+
+
 def test_nights_are_written_beside_each_other() -> None:
     assert night_folder(CONFIG, 12) == Path("/nights/night-0012")

@@ -158,7 +158,7 @@ def test_of_many_failing_cases_the_first_five_are_named(failing: int, more: list
 
 @pytest.mark.parametrize(
     ("fixed_by", "fixed"),
-    [("e" * 40, "fixed by eeeeeeeeeeee"), (None, "fixed; which commit did it is not known")],
+    [("e" * 40, "fixed by eeeeeeeeeeee"), (None, "fixed by a commit that is not known")],
 )
 def test_a_closed_incident_says_since_when_it_was_open_and_what_fixed_it(
     fixed_by: str | None, fixed: str

@@ -7,7 +7,7 @@ from precision_bisect.bisect.nightly.night_report import (
     FailOn,
     NightReport,
     could_not_run,
-    exit_code,
+    night_exit_code,
     sort_failing_first,
 )
 from precision_bisect.store.tables import now
@@ -55,8 +55,8 @@ NO_RUN_LEFT = case(S.UNTESTED)
     ],
 )
 def test_exit_codes(cases: list[CaseReport], on_any: int, on_new: int) -> None:
-    assert exit_code(night(*cases), fail_on=FailOn.ANY) == on_any
-    assert exit_code(night(*cases), fail_on=FailOn.NEW) == on_new
+    assert night_exit_code(night(*cases), fail_on=FailOn.ANY) == on_any
+    assert night_exit_code(night(*cases), fail_on=FailOn.NEW) == on_new
 
 
 @pytest.mark.parametrize(

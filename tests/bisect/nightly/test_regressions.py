@@ -1,6 +1,7 @@
 """What comes of the bisections of a regression: its culprit, its fix, or why none is named."""
 
-from contextlib import ExitStack, nullcontext
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,12 +10,20 @@ from typing import Any, cast
 
 import pytest
 
+from precision_bisect.bisect.drive.hand_over import skipped_localization
 from precision_bisect.bisect.drive.loop import BudgetSpentError
 from precision_bisect.bisect.drive.session import StoredBisection
 from precision_bisect.bisect.engine.answer import Conclusion, NamedCommit
 from precision_bisect.bisect.listing import print_history
+from precision_bisect.bisect.nightly import regressions
 from precision_bisect.bisect.nightly.matrix import Limits, NightlyConfig, OutOfTimeError
-from precision_bisect.bisect.nightly.regressions import FindCulprit, FindFix, NightContext, close_incidents
+from precision_bisect.bisect.nightly.regressions import (
+    FindCulprit,
+    FindFix,
+    NightContext,
+    close_incidents,
+    localize_incidents,
+)
 from precision_bisect.runner.errors import EndsError, UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.bisections import BisectionJournal
@@ -160,6 +169,48 @@ class TimeLeft:
     def check(self) -> None:
         pass
 
+    def remaining_seconds(self) -> None:
+        pass
+
+
+def test_a_report_that_cannot_be_written_ends_no_night(
+    recovered: Recovered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bisection"
+    folder.mkdir()
+    ended = concluded(folder, start=None, parent=None, culprit=2.0)
+    ended.request.output.write_text("a file in place of the folder")
+    journal = JobJournal(ended.sessions, "job")
+    night = journal.nights.begin({"main": BAD}, "here")
+    cell = journal.runs.get_or_create_cell(
+        CellKey(branch="main", case="one.py", platform="sim", tolerance="default")
+    )
+    regression = journal.regressions.open(
+        night.id, cell.id, last_good=GOOD, first_bad=BAD, bad_when="mismatch"
+    )
+    journal.incidents.add_regression(
+        regression.id,
+        night_id=night.id,
+        bisection_id=ended.journal.bisection,
+        repository="compiler",
+        culprit=BAD,
+        subject="Break it",
+        confidence=0.99,
+    )
+    context = replace(
+        recovered.context,
+        sessions=ended.sessions,
+        journal=journal,
+        home=Home(cache=folder, state=folder),
+        limits=cast(Any, TimeLeft()),
+    )
+    monkeypatch.setattr(regressions, "localize_culprit", lambda rows, **_: skipped_localization("no tensors"))
+    unwritten, not_localized = localize_incidents(context)
+    assert unwritten.startswith(
+        f"incident 1: {ended.request.output}: expected a folder to write the report to"
+    )
+    assert not_localized == "incident 1 is not localized: no tensors"
+
 
 def test_a_platform_that_a_job_no_longer_has_ends_no_night(recovered: Recovered) -> None:
     config = NightlyConfig(job="job", stack="demo", cases=("one.py",), platforms=cast(Any, {"other": {}}))
@@ -213,3 +264,20 @@ def test_a_search_that_blames_no_commit_is_begun_again(
         assert recovered.problems == ["one.py on sim: nobody"]
     else:
         assert (waiting.bisection_id, waiting.problem) == (recovered.bisection, "nobody")
+
+
+def test_a_bisection_that_a_worker_drives_stays_linked(recovered: Recovered) -> None:
+    @contextmanager
+    def driven_elsewhere() -> Generator[None]:
+        raise UserError("found another process at it")
+        yield
+
+    recovered.context = replace(recovered.context, limits=cast(Any, TimeLeft()))
+    task = recovered.task()
+    task.remember(recovered.bisection)
+    task._find = lambda: cast(Any, SimpleNamespace(record_drive=driven_elsewhere))
+    with ExitStack() as resources:
+        assert task.open(resources) is None
+    (waiting,) = recovered.waiting()
+    assert waiting.fix_bisection_id == recovered.bisection
+    assert recovered.problems == ["one.py on sim: found another process at it"]

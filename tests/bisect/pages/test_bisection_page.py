@@ -1,5 +1,6 @@
 """What the page of a bisection shows beside its report: its tested commits, likeliest ones, and curves of metrics."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,8 +63,19 @@ def test_the_likeliest_commit_comes_first(culprit: StoredBisection) -> None:  # 
 
 def test_each_range_names_what_its_answer_named(submodule_culprit: StoredBisection) -> None:  # noqa: F811
     outer, inner = view_of(submodule_culprit).ranges
-    assert [each.commit for each in outer.tested if each.named] == [sha("c5")]
-    assert [each.commit for each in inner.tested if each.named] == [sha("r2")]
+    assert [(each.commit, each.named) for each in outer.tested if each.named] == [
+        (sha("c5"), "brought it in")
+    ]
+    assert [(each.commit, each.named) for each in inner.tested if each.named] == [(sha("r2"), "culprit")]
+    rows = submodule_culprit.rows()
+    assert rows.conclusion is not None
+    (found,), through = rows.conclusion.culprits, rows.conclusion.through
+    removed = rows.conclusion.model_copy(update={"culprits": (through,), "through": None, "lost": found})
+    outer, inner = bisection_view(replace(rows, conclusion=removed)).ranges
+    assert [(each.commit, each.named) for each in outer.tested if each.named] == [(sha("c5"), "culprit")]
+    assert [(each.commit, each.named) for each in inner.tested if each.named] == [
+        (sha("r2"), "the fix taken away")
+    ]
 
 
 def test_a_search_that_ran_nothing_has_no_range(nothing_run: StoredBisection) -> None:  # noqa: F811

@@ -9,7 +9,8 @@ from sqlalchemy import delete, select, update
 
 from benchmarks.site.year import fill_nights
 from precision_bisect.bisect.pages import views
-from precision_bisect.bisect.pages.site import write_site
+from precision_bisect.bisect.pages.render import commit_address
+from precision_bisect.bisect.pages.site import Site, write_site
 from precision_bisect.store.tables import (
     BisectionRow,
     CaseResultRow,
@@ -207,6 +208,23 @@ def test_the_chart_of_a_case_tells_runs_without_a_result_from_those_that_failed(
         verdicts, ("could not be judged", "could not be judged", "failed as asked"), strict=True
     ):
         assert re.search(f"<title>{sha(verdict)[:10]}: [0-9.e-]+, {judged}</title>", case)
+
+
+def test_a_commit_s_page_tells_runs_without_a_result_from_those_that_failed(
+    culprit: StoredBisection,  # noqa: F811
+) -> None:
+    fill_with_incident(culprit)
+    with culprit.sessions.begin() as session:
+        runs = session.scalars(select(CaseRunRow).where(CaseRunRow.night_id == 3)).all()
+        for run, verdict in zip(runs, (Verdict.UNKNOWN, Verdict.MISMATCH, Verdict.PASS), strict=True):
+            run.verdict = verdict
+        session.flush()
+        page = Site(session).pages[commit_address("pypto", runs[0].commit)].make().decode()
+    assert re.findall('<b class="(\\w+)" aria-hidden="true">(.)</b> (\\w+)</td>', page) == [
+        ("good", "✓", "pass"),
+        ("bad", "✕", "mismatch"),
+        ("skip", "?", "unknown"),
+    ]
 
 
 def test_open_incidents_come_before_closed_ones(culprit: StoredBisection) -> None:  # noqa: F811

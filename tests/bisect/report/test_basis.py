@@ -115,3 +115,16 @@ def test_commits_of_a_range_that_were_read_are_not_read_again(culprit: StoredBis
         again = load_rows(session, culprit.name, earlier=rows)
     assert [[*each] for each in again.ranges] == [[*each] for each in rows.ranges]
     assert len(again.probes) == len(rows.probes) + 1
+
+
+def test_a_failure_that_does_not_count_is_found_where_the_commit_reads_the_same(
+    culprit: StoredBisection,
+) -> None:
+    """c2 changes docs alone, so that c1 was run in its place."""
+    otherwise = culprit.probe(1, sha("c1"), Verdict.MISMATCH)
+    rows = culprit.rows()
+    assert rows.conclusion is not None
+    conclusion = rows.conclusion.model_copy(update={"fail_otherwise": (otherwise,)})
+    rows = replace(rows, conclusion=conclusion)
+    (searched,) = rows.ranges
+    assert [run.ordinal for run in rows.uncounted_runs(searched, [sha("c2")])] == [otherwise]

@@ -167,6 +167,9 @@ def test_a_localization_leaves_it_in_the_terminal_in_markdown_and_on_the_page(
         "The dashed lines are the tolerance, and the first wrong pass. A square was not executed." in picture
     )
     assert "- m = pl.tile.muls(e, 2.0)\n+ m = pl.tile.muls(e, 2.5)\n" in text
+    assert "in tolerances, logarithmic. The dashed" in picture
+    beside_report(culprit, explained(rung(0, 0.5), rung(1, 2.0)))
+    assert "in tolerances. The dashed lines are" in page_of(culprit)
     beside_report(culprit, explained(rung(0, 0.0), rung(1, 0.0)))
     picture = page_of(culprit).partition('<h2 id="passes">')[2].partition("</figure>")[0]
     assert picture.count('<line class="limit"') == 1

@@ -10,6 +10,7 @@ from precision_bisect.bisect.commands import print_issue
 from precision_bisect.bisect.report.basis import load_rows
 from precision_bisect.bisect.report.report_builder import make_report
 from precision_bisect.bisect.report.report_files import issue_text, render_markdown, search_command
+from precision_bisect.runner.overlays import CherryPick
 from precision_bisect.runner.stack import Case
 from precision_bisect.store.durable_files import write_document
 from precision_bisect.store.tables import BisectionRow
@@ -62,6 +63,20 @@ def test_the_search_is_repeated_as_it_was_asked(culprit: StoredBisection) -> Non
         named = request.model_copy(update={"typed": typed})
         assert shlex.split(search_command(named))[1:3] == ["--stack", "own.toml"]
     assert words[words.index("--case") + 1] == "a.py --rows 2"
+    limited = request.model_copy(
+        update={
+            "seeks": Seeks.REGRESSION,
+            "also_old": (sha("also"),),
+            "skip": (sha("c3"),),
+            "paths": ("src", ""),
+            "cherry_picks": (CherryPick(commit=sha("pick"), old=sha("c1"), new=sha("c2")),),
+        }
+    )
+    text = search_command(limited)
+    assert f"--good {sha('c0')} --good {sha('also')} --bad {sha('c6')}" in text
+    assert f"--skip {sha('c3')} --path src --path . " in text
+    assert f"--cherry-pick {sha('pick')}@{sha('c1')}..{sha('c2')}" in text
+    assert "--good" not in search_command(request.model_copy(update={"gallop": True}))
     shipped = request.model_copy(update={"stack": request.stack.model_copy(update={"name": "pypto"})})
     assert shlex.split(search_command(shipped))[:3] == ["bisect-precision", "--stack", "pypto"]
 
@@ -124,6 +139,22 @@ def test_a_script_of_one_s_own_is_shown_and_no_folder_of_one_s_own(
         )
     assert text.count(", is:\n") == 1
     assert "\n\n\n\n" not in text
+
+
+def test_what_is_to_be_copied_from_an_issue_is_whole(culprit: StoredBisection, tmp_path: Path) -> None:
+    script, argument = tmp_path / "check.sh", "x" * 500
+    script.write_text(f"test {argument} = y\n")
+    case = Case(
+        repository="compiler", command=("/bin/sh", str(script), argument), cwd="{compiler}", harness=False
+    )
+    stack = culprit.request.stack.model_copy(update={"case": case})
+    request = culprit.request.model_copy(update={"stack": stack, "case": None})
+    with culprit.sessions.begin() as session:
+        session.scalars(select(BisectionRow)).one().request = write_document(request)
+    with culprit.sessions() as session:
+        text = issue_text(session, culprit.name)
+    assert f"-- /bin/sh ../check.sh {argument}\n" in text
+    assert f"\ntest {argument} = y\n" in text
 
 
 def test_the_heading_can_be_pasted_as_a_title_and_the_body_links_no_number(culprit: StoredBisection) -> None:

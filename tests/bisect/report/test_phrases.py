@@ -46,14 +46,16 @@ def test_a_report_says_how_it_ended(kind: str, words: str, request: pytest.Fixtu
     assert phrases.outcome_phrase(request.getfixturevalue(kind).report()) == words
 
 
-def test_runs_that_were_stopped_are_named(culprit: StoredBisection) -> None:
+def test_runs_without_a_result_are_named(culprit: StoredBisection) -> None:
     report = culprit.report()
     assert [run.ordinal for _, run in phrases.runs_in_order(report)] == list(range(1, 14))
-    assert phrases.stopped_runs_note(report) is None
-    without = report.probes[1:]
-    gone = [run.ordinal for run in report.probes[0].runs]
-    said = phrases.stopped_runs_note(report.model_copy(update={"probes": without}))
-    assert said == f"stopped before their end, and count for nothing: {', '.join(map(str, gone))}"
+    assert phrases.missing_runs_note(report) is None
+    without = report.model_copy(update={"probes": report.probes[1:]})
+    gone = ", ".join(str(run.ordinal) for run in report.probes[0].runs)
+    assert phrases.missing_runs_note(without) == f"stopped before their end, and count for nothing: {gone}"
+    for outcome in (UNFINISHED, BisectionOutcome.BUDGET):
+        running = without.model_copy(update={"outcome": outcome})
+        assert phrases.missing_runs_note(running) == f"without a result so far: {gone}"
 
 
 def test_where_a_fix_is_sought_the_words_turn_round(culprit: StoredBisection) -> None:

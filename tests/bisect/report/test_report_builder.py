@@ -1,6 +1,9 @@
 """The report says what the rows say, for every way a bisection can end."""
 
+from dataclasses import replace
+
 from precision_bisect.bisect.report.model import Report
+from precision_bisect.bisect.report.report_builder import make_report
 from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.report.stored_bisection import ENVIRONMENT, StoredBisection, described, sha
 
@@ -71,6 +74,27 @@ def test_sides_of_a_submodule_culprit_hold_the_superproject(submodule_culprit: S
         ("compiler", {}),
         ("runtime", {"compiler": sha("c5")}),
     ]
+
+
+def test_an_earlier_failure_is_named_in_the_repository_of_its_range(
+    submodule_culprit: StoredBisection,
+) -> None:
+    rows = submodule_culprit.rows()
+    assert rows.conclusion is not None
+    both = rows.conclusion.model_copy(update={"earlier_failures": (sha("r1"), sha("c5"))})
+    report = make_report(replace(rows, conclusion=both))
+    assert [(each.repository, each.commit, each.subject) for each in report.earlier_failures] == [
+        ("runtime", sha("r1"), "Subject of r1"),
+        ("compiler", sha("c5"), "Subject of c5"),
+    ]
+
+
+def test_a_suspect_that_the_store_does_not_describe_has_the_subject_of_its_range(
+    only_skipped: StoredBisection,
+) -> None:
+    rows = only_skipped.rows()
+    report = make_report(replace(rows, commits={}))
+    assert [each.subject for each in report.suspects] == [f"Subject of {name}" for name in ("c4", "c5", "c6")]
 
 
 def test_only_skipped_shows_the_ends(only_skipped: StoredBisection) -> None:

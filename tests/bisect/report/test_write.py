@@ -118,6 +118,20 @@ def test_a_question_about_a_command_is_told_as_a_plan_tells_it(culprit: StoredBi
     assert "| bad when | the command fails as the bad end does |" in text
 
 
+def test_nothing_of_another_bisection_s_report_is_left_beside_a_new_one(
+    submodule_culprit: StoredBisection, tmp_path: Path
+) -> None:
+    folder = submodule_culprit.folder / "report"
+    own, localized = files(submodule_culprit), ("divergence.json", "task_graph.html", "explanation.json")
+    for name in localized:
+        (folder / name).write_text("{}")
+    assert files(submodule_culprit).keys() == {*own, *localized}
+    (tmp_path / "other").mkdir()
+    other = StoredBisection(tmp_path / "other", good=sha("c0"), bad=sha("c1"), name="other")
+    write_report(other.rows(), folder)
+    assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "report.json", "report.md"]
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_other(
     culprit: StoredBisection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,12 @@ import numpy as np
 import pytest
 
 from precision_bisect.reduce.localize import experiments
-from precision_bisect.reduce.localize.document import ExplainedFindings, StallFindings, first_divergent
+from precision_bisect.reduce.localize.document import (
+    ExplainedFindings,
+    SearchCost,
+    StallFindings,
+    first_divergent,
+)
 from precision_bisect.reduce.localize.failure import OutputJudge
 from precision_bisect.reduce.localize.investigate import explain_outputs, failing_run
 from precision_bisect.reduce.localize.reference import (
@@ -92,6 +97,16 @@ def test_a_fault_and_what_lies_below_it(tmp_path: Path, good: SimulatedBuild) ->
     assert [(below.position, below.task_class) for below in found.downstream] == [(2, "inherited")]
     assert (found.tasks, found.runs, found.reference_runs) == (5, 2, 2)
     assert found.race is None, "no harness told what a run puts out"
+
+
+def test_searches_of_several_builds_cost_what_each_took_and_what_their_reference_took() -> None:
+    one, other = cast("Any", object()), cast("Any", object())
+    costs = [
+        (one, SearchCost(runs=2, reference_runs=2, bytes_dumped=100)),
+        (other, SearchCost(runs=3, reference_runs=5, bytes_dumped=70)),
+        (one, SearchCost(runs=4, reference_runs=6, bytes_dumped=150)),
+    ]
+    assert SearchCost.join(costs) == SearchCost(runs=7, reference_runs=6, bytes_dumped=220)
 
 
 def rounded_otherwise(values: Array) -> Array:

@@ -36,7 +36,7 @@ def found(
     proposed, doubtful = proposed_renames(GitRepository(repository.path), "lib", sha)
     assert all((each.rename.repository, each.rename.commit) == ("lib", sha) for each in proposed)
     names = [(each.rename.old, each.rename.new, each.rename.keyword_of, each.places) for each in proposed]
-    return names, [f"{doubt.told}: {doubt.why}" for doubt in doubtful]
+    return names, [f"{doubt.description}: {doubt.why}" for doubt in doubtful]
 
 
 def renamed(text: str, old: str = "valid_shapes", new: str = "valid_shape") -> str:

@@ -121,6 +121,11 @@ def test_first_parents_end_at_the_merge(repository: TestRepository, tmp_path: Pa
     assert found(tmp_path / "out") == merge
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{merge} is the first bad commit" in replayed
+    assert "not each of its parents was run: the change may be in a commit that it merges" in done.stdout
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    (culprit,) = report["culprits"]
+    assert (culprit["merge"], culprit["joins"]) == (True, False)
+    assert "Its parent failed in 0 of " in report["confidence_basis"]["text"]
 
 
 def test_a_merge_of_two_good_branches_is_an_interaction(repository: TestRepository, tmp_path: Path) -> None:
