@@ -514,6 +514,12 @@ def _differing_words(
     for error in values[0].keys() & values[1].keys():
         if values[0][error] != values[1][error]:
             return f'"{values[0][error]}"', f'"{values[1][error]}"'
+    only = [
+        next((value for error, value in mine.items() if error not in others), "")
+        for mine, others in (values, values[::-1])
+    ]
+    if all(only):
+        return f'"{only[0]}"', f'"{only[1]}"'
     places = unsure.symptoms.places, at_end.symptoms.places
     if not all(places):
         return words, end_words

@@ -325,6 +325,17 @@ def test_the_notice_quotes_what_differs() -> None:
     assert '"AssertionError: error 0.5 > 0.01": they are the same failure with a probability of 98 %' in note
 
 
+def test_the_notice_quotes_the_lines_of_failures_without_a_name() -> None:
+    end, other = (
+        Symptoms(exit_code=1, last_lines=(line,), values=(line,))
+        for line in ("do not compare types, use is or isinstance()", "do not compare types, use isinstance()")
+    )
+    shows = dict.fromkeys(range(29, SIZE), end) | dict.fromkeys(range(10, 22), other)
+    (note,) = searched(shows).simulated.notices
+    assert 'fails with "do not compare types, use isinstance()", the failing end' in note
+    assert 'with "do not compare types, use is or isinstance()": they are the same failure' in note
+
+
 def test_another_test_that_fails_beside_the_end_s_is_no_other_value() -> None:
     beside = replace(WRONG, shown=(*WRONG.shown, Symptom(Family.TEST, "t.py::test_b", "assert #")))
     both = replace(beside, values=("AssertionError: error 0.5 > 0.01", "FAILED t.py::test_b - assert 3"))
