@@ -69,13 +69,23 @@ def _children(pid: int) -> list[int]:
 
 
 def _kill_all(group: int) -> None:
-    """Kill a process group, then the processes that became children of this one, until no child is left."""
-    with contextlib.suppress(ProcessLookupError):
+    """Kill a process group, then the processes that became children of this one, until none is left.
+
+    Processes of another user, such as those of sudo, cannot be killed. They are not waited for.
+    """
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
     while True:
-        for child in _children(os.getpid()):
-            with contextlib.suppress(ProcessLookupError):
+        children, left = _children(os.getpid()), set[int]()
+        for child in children:
+            try:
                 os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            except PermissionError:
+                left.add(child)
+        if left and len(left) == len(children):
+            return
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:

@@ -36,6 +36,23 @@ def ended(folder: Path, *command: str) -> tuple[int, str]:
     return process.returncode, (out + err).decode()
 
 
+def test_a_process_of_another_user_is_not_waited_for() -> None:
+    """The kernel refuses a signal to a process of sudo. Here the calls refuse it, since root may signal all."""
+    script = (
+        "import os, subprocess\n"
+        "from precision_bisect.runner.process import supervise\n"
+        "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "def refuse(*_): raise PermissionError\n"
+        "os.kill = os.killpg = refuse\n"
+        "supervise._kill_all(child.pid)\n"
+        "print(child.poll())\n"
+        "child.send_signal = lambda number: subprocess.run(['kill', '-9', str(child.pid)])\n"
+        "child.kill()\n"
+    )
+    done = subprocess.run([*PYTHON, script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "None\n"
+
+
 @pytest.mark.parametrize(
     ("command", "code"),
     [
