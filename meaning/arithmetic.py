@@ -50,6 +50,15 @@ _STORED_TYPES = {
 _SIGNED_TYPES = {ElementType.INT8: torch.int8, ElementType.INT16: torch.int16, ElementType.INT32: torch.int32}
 """These signed types are narrower than int64: a conversion to one of them wraps as the chip does."""
 
+NARROW_TYPES = {
+    ElementType.FP16: torch.float16,
+    ElementType.BFLOAT16: torch.bfloat16,
+    ElementType.BOOL: torch.bool,
+    ElementType.UINT8: torch.uint8,
+    **_SIGNED_TYPES,
+}
+"""Torch holds these types in fewer bytes than the working type, and moves their elements as those of any other."""
+
 _MIN_EXPONENT = {
     ElementType.FP64: -1022,
     ElementType.FP32: -126,
@@ -94,9 +103,18 @@ class Numbers:
         if self.radius is not None:
             self.radius.copy_(value.radius) if value.radius is not None else self.radius.zero_()
 
+    def put(self, places: tuple[Tensor, ...], value: Numbers) -> None:
+        """Overwrites the elements at `places`, which hold an index for each axis. The bounds stay."""
+        self.centre[places] = value.centre.to(self.centre.dtype)
+
     def copy(self) -> Numbers:
         """The same numbers in memory of their own."""
         return self.rearrange(lambda each: each.clone(memory_format=torch.contiguous_format))
+
+    @property
+    def held(self) -> tuple[Tensor, ...]:
+        """Return the tensors that these numbers keep alive."""
+        return (self.centre,) if self.radius is None else (self.centre, self.radius)
 
     # Elementwise functions
 
@@ -249,6 +267,94 @@ class Numbers:
         allowed = _radius(self).to(torch.float64) * room
         same = (value == centre) | (value.isnan() & centre.isnan())
         return ~same & ~((value - centre).abs() <= allowed)
+
+
+@dataclass(eq=False)
+class _Loan:
+    """A caller's tensor, and its copy from the first write on."""
+
+    tensor: Tensor
+    copy: Tensor | None = None
+
+    def find(self, view: Tensor) -> Tensor:
+        """Return what a view of the tensor shows now."""
+        if self.copy is None:
+            return view
+        offset = view.storage_offset() - self.tensor.storage_offset()
+        return self.copy.as_strided(view.shape, view.stride(), offset)
+
+    def find_writable(self, view: Tensor) -> Tensor:
+        """Return the same place in the copy."""
+        if self.copy is None:
+            self.copy = self.tensor.clone()
+        return self.find(view)
+
+
+class BorrowedNumbers(Numbers):
+    """A caller's tensor in its own type, which is narrower than the working type. The first write copies it.
+
+    Each read of `centre` makes a new tensor of the working type. So only `assign` and `put` can write.
+    """
+
+    _loan: _Loan
+    _view: Tensor
+
+    def __init__(self, loan: _Loan, view: Tensor) -> None:
+        # The base is frozen.
+        vars(self).update(_loan=loan, _view=view, radius=None)
+
+    @property
+    def centre(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the elements as they are now, in the working type."""
+        return _widen(self._loan.find(self._view))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the length of each axis."""
+        return self._view.shape
+
+    @property
+    def is_float(self) -> bool:
+        """Return whether they are floats; else integers or truth values."""
+        return self._view.is_floating_point()
+
+    @property
+    def held(self) -> tuple[Tensor, ...]:
+        """Return none: the caller keeps the tensor alive."""
+        return ()
+
+    def rearrange(self, move: Callable[[Tensor], Tensor]) -> Numbers:
+        """A view of the tensor, or a new tensor of the working type where `move` makes one."""
+        view = move(self._view)
+        if view.untyped_storage().data_ptr() == self._view.untyped_storage().data_ptr():
+            return BorrowedNumbers(self._loan, view)
+        return Numbers(_widen(view if self._loan.copy is None else move(self._loan.find(self._view))))
+
+    def copy(self) -> Numbers:
+        """The same numbers in memory of their own."""
+        return Numbers(self.centre.contiguous())
+
+    def assign(self, value: Numbers) -> None:
+        """Overwrites these numbers in the copy; the shape of `value` must fit."""
+        self._loan.find_writable(self._view).copy_(value.centre)
+
+    def put(self, places: tuple[Tensor, ...], value: Numbers) -> None:
+        """Overwrites the elements at `places` in the copy."""
+        content = self._loan.find_writable(self._view)
+        content[places] = value.centre.to(content.dtype)
+
+
+def _widen(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
+
+
+def borrow_numbers(tensor: Tensor, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers | None:
+    """Return the numbers of a caller's tensor without a copy. None if they need to be converted."""
+    is_same = tensor.dtype == NARROW_TYPES.get(dtype) and tensor.is_contiguous()
+    if not is_same or arithmetic is not ArithmeticMode.STATED:
+        return None
+    view = tensor.detach()
+    return BorrowedNumbers(_Loan(view), view)
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:

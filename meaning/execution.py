@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import torch
 
-from .arithmetic import ArithmeticMode, Numbers, round_to, tensor_numbers
+from .arithmetic import ArithmeticMode, Numbers, borrow_numbers, round_to, tensor_numbers
 from .ir import (
     ArrayType,
     Assign,
@@ -154,7 +154,7 @@ class _CallParts:
 
 
 class CaseInputs:
-    """The tensors that programs run on. Each is converted once for all runs that leave it as it is."""
+    """The tensors that programs run on. A narrow one is lent; others are converted once for all runs that only read."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         self.tensors = tensors
@@ -163,6 +163,8 @@ class CaseInputs:
 
     def numbers(self, name: str, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
         """Return the numbers of a tensor, which no run has changed. A run may change them."""
+        if (borrowed := borrow_numbers(self.tensors[name], dtype, arithmetic)) is not None:
+            return borrowed
         key = name, dtype, arithmetic
         known = self._converted.get(key)
         if known is None or _count_writes(known[0]) != known[1]:
@@ -229,7 +231,7 @@ class Execution:
                 numbers = shared.numbers(name, parameter.type.dtype, self.arithmetic)
                 tensors[name] = Array(numbers, parameter.type.dtype, tuple(tensor.shape))
                 # A dump cannot make the case's own tensors larger, so they do not count.
-                self._live_bytes[numbers.centre.untyped_storage().data_ptr()] = 0
+                self._live_bytes |= {each.untyped_storage().data_ptr(): 0 for each in numbers.held}
                 arguments.append(tensors[name])
             elif tensor.numel() == 1:
                 arguments.append(tensor.item())
@@ -455,11 +457,9 @@ class Execution:
 
     def _count_bytes(self, numbers: Numbers) -> None:
         """Count the bytes of large tensors while they are alive. Raises an `OperationError` if they are too many."""
-        for each in (numbers.centre, numbers.radius):
-            if each is None or (size := each.untyped_storage().nbytes()) < _SMALL_BYTES:
-                continue
-            place = each.untyped_storage().data_ptr()
-            if place in self._live_bytes:
+        for each in numbers.held:
+            size, place = each.untyped_storage().nbytes(), each.untyped_storage().data_ptr()
+            if size < _SMALL_BYTES or place in self._live_bytes:
                 continue
             self._live_bytes[place] = size
             weakref.finalize(each, self._live_bytes.pop, place, None)
