@@ -50,14 +50,15 @@ _STORED_TYPES = {
 _SIGNED_TYPES = {ElementType.INT8: torch.int8, ElementType.INT16: torch.int16, ElementType.INT32: torch.int32}
 """These signed types are narrower than int64: a conversion to one of them wraps as the chip does."""
 
-NARROW_TYPES = {
+LENT_TYPES = {
+    ElementType.FP32: torch.float32,
     ElementType.FP16: torch.float16,
     ElementType.BFLOAT16: torch.bfloat16,
     ElementType.BOOL: torch.bool,
     ElementType.UINT8: torch.uint8,
     **_SIGNED_TYPES,
 }
-"""Torch holds these types in fewer bytes than the working type, and moves their elements as those of any other."""
+"""A run uses a tensor of these types as it is. Torch moves its elements as those of the working types."""
 
 _MIN_EXPONENT = {
     ElementType.FP64: -1022,
@@ -271,14 +272,15 @@ class Numbers:
 
 @dataclass(eq=False)
 class _Loan:
-    """A caller's tensor, and its copy from the first write on."""
+    """A caller's tensor, and its copy from the first write on. The copy's memory is used again by the next run."""
 
     tensor: Tensor
     copy: Tensor | None = None
+    is_written: bool = False
 
     def find(self, view: Tensor) -> Tensor:
         """Return what a view of the tensor shows now."""
-        if self.copy is None:
+        if self.copy is None or not self.is_written:
             return view
         offset = view.storage_offset() - self.tensor.storage_offset()
         return self.copy.as_strided(view.shape, view.stride(), offset)
@@ -287,13 +289,16 @@ class _Loan:
         """Return the same place in the copy."""
         if self.copy is None:
             self.copy = self.tensor.clone()
+        elif not self.is_written:
+            self.copy.copy_(self.tensor)
+        self.is_written = True
         return self.find(view)
 
 
 class BorrowedNumbers(Numbers):
-    """A caller's tensor in its own type, which is narrower than the working type. The first write copies it.
+    """A caller's tensor in its own type. The first write copies it.
 
-    Each read of `centre` makes a new tensor of the working type. So only `assign` and `put` can write.
+    Only `assign` and `put` write. `centre` may be the caller's own tensor, which no one may write.
     """
 
     _loan: _Loan
@@ -306,7 +311,8 @@ class BorrowedNumbers(Numbers):
     @property
     def centre(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Return the elements as they are now, in the working type."""
-        return _widen(self._loan.find(self._view))
+        content = self._loan.find(self._view)
+        return content.to(_working_dtype(content))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -324,15 +330,22 @@ class BorrowedNumbers(Numbers):
         return ()
 
     def rearrange(self, move: Callable[[Tensor], Tensor]) -> Numbers:
-        """A view of the tensor, or a new tensor of the working type where `move` makes one."""
+        """Return a view of the tensor, or a new tensor of the working type where `move` makes one."""
         view = move(self._view)
         if view.untyped_storage().data_ptr() == self._view.untyped_storage().data_ptr():
             return BorrowedNumbers(self._loan, view)
-        return Numbers(_widen(view if self._loan.copy is None else move(self._loan.find(self._view))))
+        moved = move(self._loan.find(self._view)) if self._loan.is_written else view
+        return Numbers(moved.to(_working_dtype(moved)))
+
+    def forget_writes(self) -> None:
+        """Show the caller's tensor again, here and in all views."""
+        self._loan.is_written = False
 
     def copy(self) -> Numbers:
         """The same numbers in memory of their own."""
-        return Numbers(self.centre.contiguous())
+        content = self._loan.find(self._view)
+        wide = _working_dtype(content)
+        return Numbers(content.to(wide, copy=True, memory_format=torch.contiguous_format))
 
     def assign(self, value: Numbers) -> None:
         """Overwrites these numbers in the copy; the shape of `value` must fit."""
@@ -344,14 +357,13 @@ class BorrowedNumbers(Numbers):
         content[places] = value.centre.to(content.dtype)
 
 
-def _widen(tensor: Tensor) -> Tensor:
-    return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
+def _working_dtype(lent: Tensor) -> torch.dtype:
+    return torch.float32 if lent.is_floating_point() else torch.int64
 
 
-def borrow_numbers(tensor: Tensor, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers | None:
+def borrow_numbers(tensor: Tensor, dtype: ElementType) -> BorrowedNumbers | None:
     """Return the numbers of a caller's tensor without a copy. None if they need to be converted."""
-    is_same = tensor.dtype == NARROW_TYPES.get(dtype) and tensor.is_contiguous()
-    if not is_same or arithmetic is not ArithmeticMode.STATED:
+    if tensor.dtype != LENT_TYPES.get(dtype) or not tensor.is_contiguous():
         return None
     view = tensor.detach()
     return BorrowedNumbers(_Loan(view), view)
@@ -442,7 +454,9 @@ def round_to(numbers: Numbers, dtype: ElementType, arithmetic: ArithmeticMode, m
         return _convert_to_integers(numbers, dtype, mode)
     centre = numbers.centre.to(working_dtype(dtype, arithmetic))
     if arithmetic is ArithmeticMode.STATED:
-        return Numbers(round_floats(centre, dtype, mode))
+        rounded = round_floats(centre, dtype, mode)
+        # What stays as it is may be a caller's tensor, which only its own `Numbers` may write.
+        return numbers if rounded is numbers.centre else Numbers(rounded)
     if numbers.radius is None:
         return Numbers(centre)
     smallest = 2.0 ** (_MIN_EXPONENT[dtype] - dtype.significant_bits + 1)

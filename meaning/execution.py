@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import torch
 
-from .arithmetic import ArithmeticMode, Numbers, borrow_numbers, round_to, tensor_numbers
+from .arithmetic import ArithmeticMode, BorrowedNumbers, Numbers, borrow_numbers, round_to, tensor_numbers
 from .ir import (
     ArrayType,
     Assign,
@@ -154,29 +154,20 @@ class _CallParts:
 
 
 class CaseInputs:
-    """The tensors that programs run on. A narrow one is lent; others are converted once for all runs that only read."""
+    """The tensors that programs run on. All runs use them as they are where they can, and copies where they write."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         self.tensors = tensors
-        self._converted: dict[tuple[str, ElementType, ArithmeticMode], tuple[Numbers, int]] = {}
-        """The numbers of each tensor. Torch counts the writes to a tensor, and this has the count from before."""
+        self._lent: dict[tuple[str, ElementType], BorrowedNumbers] = {}
 
     def numbers(self, name: str, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
         """Return the numbers of a tensor, which no run has changed. A run may change them."""
-        if (borrowed := borrow_numbers(self.tensors[name], dtype, arithmetic)) is not None:
-            return borrowed
-        key = name, dtype, arithmetic
-        known = self._converted.get(key)
-        if known is None or _count_writes(known[0]) != known[1]:
-            self._converted.pop(key, None)
-            numbers = _convert_input(self.tensors[name], dtype, arithmetic)
-            known = self._converted[key] = numbers, _count_writes(numbers)
-        return known[0]
-
-
-def _count_writes(numbers: Numbers) -> int:
-    """Return how often the elements were written to, also by way of a view of them."""
-    return numbers.centre._version  # pyright: ignore[reportPrivateUsage]
+        lent = self._lent.get((name, dtype)) or borrow_numbers(self.tensors[name], dtype)
+        if lent is None or arithmetic is not ArithmeticMode.STATED:
+            return _convert_input(self.tensors[name], dtype, arithmetic)
+        self._lent[name, dtype] = lent
+        lent.forget_writes()
+        return lent
 
 
 def _convert_input(tensor: torch.Tensor, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:

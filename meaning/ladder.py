@@ -79,7 +79,7 @@ MAX_DUMPS = 200
 CONTEXT_LINES = 3
 """An excerpt shows this many lines before and after its statement, as a unified diff does."""
 
-_PART = 1 << 16
+_PART = 1 << 14
 """Outputs are compared in parts of so many elements, which takes little memory."""
 
 _MAX_COLUMNS = 400
