@@ -137,6 +137,7 @@ class Frame:
     block: int = 0
     blocks: int = 1
     gathers: int = 0
+    unfit: dict[str, WrongDumpError] = field(default_factory=dict[str, WrongDumpError])  # no value fits them
 
 
 _Evaluator = Callable[[Frame, DumpLine | None], Value]
@@ -398,7 +399,7 @@ class Execution:
                 values = yield from self._values(statement.values, frame, statement.place)
                 if isinstance(statement, Return):
                     return _BlockEnd("return", values)
-                self._bind(statement.targets, values, frame)
+                self._bind_yielded(statement.targets, values, frame)
                 return _BlockEnd("yield", values)
             case For():
                 return (yield from self._counted_loop(statement, frame))
@@ -446,6 +447,15 @@ class Execution:
             if isinstance(bound, Array):
                 self._count_bytes(bound.numbers)
 
+    def _bind_yielded(self, targets: Sequence[Definition], values: Sequence[Value], frame: Frame) -> None:
+        """Bind each value. One of another shape is wrong only if it is read: passes leave such yields behind."""
+        for target, value in zip(targets, values, strict=False):
+            try:
+                self._bind([target], [value], frame)
+            except WrongDumpError as error:
+                frame.variables.pop(target.name, None)
+                frame.unfit[target.name] = error
+
     def _count_bytes(self, numbers: Numbers) -> None:
         """Count the bytes of large tensors while they are alive. Raises an `OperationError` if they are too many."""
         for each in numbers.held:
@@ -473,8 +483,7 @@ class Execution:
                     f"expected {target.name} in the shape {list(stated.shape)}, found {list(numbers.shape)}"
                 )
             numbers = numbers.rearrange(lambda each: each.reshape(stated.shape))
-        is_same_type = stated.dtype is value.dtype and stated.valid == value.valid
-        if numbers is value.numbers and is_same_type:
+        if numbers is value.numbers and (stated.dtype, stated.valid) == (value.dtype, value.valid):
             return value
         return Array(numbers, stated.dtype, stated.valid)
 
@@ -821,7 +830,7 @@ class Execution:
             return value
         if name in self._dimensions:
             return self._dimensions[name]
-        raise OperationError(f"expected a defined variable, found {name}")
+        raise frame.unfit.get(name) or OperationError(f"expected a defined variable, found {name}")
 
     def _item(self, whole: Value, index: Value) -> Value:
         if isinstance(whole, tuple) and isinstance(index, int) and -len(whole) <= index < len(whole):

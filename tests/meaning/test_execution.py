@@ -78,6 +78,18 @@ def test_a_branch_results_in_what_it_yields(n: int) -> None:
     assert torch.equal(result(LOADED, branch, *STORE), X if n > 3 else -X)
 
 
+def test_a_branch_may_yield_another_shape_if_nothing_reads_it() -> None:
+    yields = f"    v: {tile(8, 4)} = pl.yield_(s)"
+    branch = block(
+        f"s: {tile(2, 8)} = pl.tile.slice(t, [2, 8], [0, 0])", "if 1 > 0:", yields, "else:", yields
+    )
+    stored = (f"r: {tensor(4, 8)} = pl.tile.store(t, [0, 0], y)", "return r")
+    assert torch.equal(result(LOADED, branch, *stored), X)
+    with pytest.raises(MeaningError, match=r"expected v in the shape \[8, 4\], found \[2, 8\]") as error:
+        result(LOADED, branch, *STORE)
+    assert error.value.contradicts
+
+
 def test_break_and_continue_in_a_loop_without_values() -> None:
     loop = block(
         "for i in pl.range(10):",
