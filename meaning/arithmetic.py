@@ -50,6 +50,16 @@ _STORED_TYPES = {
 _SIGNED_TYPES = {ElementType.INT8: torch.int8, ElementType.INT16: torch.int16, ElementType.INT32: torch.int32}
 """These signed types are narrower than int64: a conversion to one of them wraps as the chip does."""
 
+LENT_TYPES = {
+    ElementType.FP32: torch.float32,
+    ElementType.FP16: torch.float16,
+    ElementType.BFLOAT16: torch.bfloat16,
+    ElementType.BOOL: torch.bool,
+    ElementType.UINT8: torch.uint8,
+    **_SIGNED_TYPES,
+}
+"""A run uses a tensor of these types as it is. Torch moves its elements as those of the working types."""
+
 _MIN_EXPONENT = {
     ElementType.FP64: -1022,
     ElementType.FP32: -126,
@@ -94,9 +104,18 @@ class Numbers:
         if self.radius is not None:
             self.radius.copy_(value.radius) if value.radius is not None else self.radius.zero_()
 
+    def put(self, places: tuple[Tensor, ...], value: Numbers) -> None:
+        """Overwrites the elements at `places`, which hold an index for each axis. The bounds stay."""
+        self.centre[places] = value.centre.to(self.centre.dtype)
+
     def copy(self) -> Numbers:
         """The same numbers in memory of their own."""
         return self.rearrange(lambda each: each.clone(memory_format=torch.contiguous_format))
+
+    @property
+    def held(self) -> tuple[Tensor, ...]:
+        """Return the tensors that these numbers keep alive."""
+        return (self.centre,) if self.radius is None else (self.centre, self.radius)
 
     # Elementwise functions
 
@@ -251,6 +270,105 @@ class Numbers:
         return ~same & ~((value - centre).abs() <= allowed)
 
 
+@dataclass(eq=False)
+class _Loan:
+    """A caller's tensor, and its copy from the first write on. The copy's memory is used again by the next run."""
+
+    tensor: Tensor
+    copy: Tensor | None = None
+    is_written: bool = False
+
+    def find(self, view: Tensor) -> Tensor:
+        """Return what a view of the tensor shows now."""
+        if self.copy is None or not self.is_written:
+            return view
+        offset = view.storage_offset() - self.tensor.storage_offset()
+        return self.copy.as_strided(view.shape, view.stride(), offset)
+
+    def find_writable(self, view: Tensor) -> Tensor:
+        """Return the same place in the copy."""
+        if self.copy is None:
+            self.copy = self.tensor.clone()
+        elif not self.is_written:
+            self.copy.copy_(self.tensor)
+        self.is_written = True
+        return self.find(view)
+
+
+class BorrowedNumbers(Numbers):
+    """A caller's tensor in its own type. The first write copies it.
+
+    Only `assign` and `put` write. `centre` may be the caller's own tensor, which no one may write.
+    """
+
+    _loan: _Loan
+    _view: Tensor
+
+    def __init__(self, loan: _Loan, view: Tensor) -> None:
+        # The base is frozen.
+        vars(self).update(_loan=loan, _view=view, radius=None)
+
+    @property
+    def centre(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the elements as they are now, in the working type."""
+        content = self._loan.find(self._view)
+        return content.to(_working_dtype(content))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the length of each axis."""
+        return self._view.shape
+
+    @property
+    def is_float(self) -> bool:
+        """Return whether they are floats; else integers or truth values."""
+        return self._view.is_floating_point()
+
+    @property
+    def held(self) -> tuple[Tensor, ...]:
+        """Return none: the caller keeps the tensor alive."""
+        return ()
+
+    def rearrange(self, move: Callable[[Tensor], Tensor]) -> Numbers:
+        """Return a view of the tensor, or a new tensor of the working type where `move` makes one."""
+        view = move(self._view)
+        if view.untyped_storage().data_ptr() == self._view.untyped_storage().data_ptr():
+            return BorrowedNumbers(self._loan, view)
+        moved = move(self._loan.find(self._view)) if self._loan.is_written else view
+        return Numbers(moved.to(_working_dtype(moved)))
+
+    def forget_writes(self) -> None:
+        """Show the caller's tensor again, here and in all views."""
+        self._loan.is_written = False
+
+    def copy(self) -> Numbers:
+        """The same numbers in memory of their own."""
+        content = self._loan.find(self._view)
+        wide = _working_dtype(content)
+        return Numbers(content.to(wide, copy=True, memory_format=torch.contiguous_format))
+
+    def assign(self, value: Numbers) -> None:
+        """Overwrites these numbers in the copy; the shape of `value` must fit."""
+        self._loan.find_writable(self._view).copy_(value.centre)
+
+    def put(self, places: tuple[Tensor, ...], value: Numbers) -> None:
+        """Overwrites the elements at `places` in the copy."""
+        content = self._loan.find_writable(self._view)
+        content[places] = value.centre.to(content.dtype)
+
+
+def _working_dtype(lent: Tensor) -> torch.dtype:
+    return torch.float32 if lent.is_floating_point() else torch.int64
+
+
+def borrow_numbers(tensor: Tensor, dtype: ElementType) -> BorrowedNumbers | None:
+    """Return the numbers of a caller's tensor without a copy. None if they need to be converted."""
+    if tensor.dtype != LENT_TYPES.get(dtype) or not tensor.is_contiguous():
+        return None
+    view = tensor.detach()
+    return BorrowedNumbers(_Loan(view), view)
+
+
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of an operation on these shapes together. Raises a `ValueError` where they do not fit."""
     return tuple(numpy.broadcast_shapes(*shapes))
@@ -336,7 +454,9 @@ def round_to(numbers: Numbers, dtype: ElementType, arithmetic: ArithmeticMode, m
         return _convert_to_integers(numbers, dtype, mode)
     centre = numbers.centre.to(working_dtype(dtype, arithmetic))
     if arithmetic is ArithmeticMode.STATED:
-        return Numbers(round_floats(centre, dtype, mode))
+        rounded = round_floats(centre, dtype, mode)
+        # What stays as it is may be a caller's tensor, which only its own `Numbers` may write.
+        return numbers if rounded is numbers.centre else Numbers(rounded)
     if numbers.radius is None:
         return Numbers(centre)
     smallest = 2.0 ** (_MIN_EXPONENT[dtype] - dtype.significant_bits + 1)

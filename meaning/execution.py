@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import torch
 
-from .arithmetic import ArithmeticMode, Numbers, round_to, tensor_numbers
+from .arithmetic import ArithmeticMode, BorrowedNumbers, Numbers, borrow_numbers, round_to, tensor_numbers
 from .ir import (
     ArrayType,
     Assign,
@@ -137,6 +137,7 @@ class Frame:
     block: int = 0
     blocks: int = 1
     gathers: int = 0
+    unfit: dict[str, WrongDumpError] = field(default_factory=dict[str, WrongDumpError])  # no value fits them
 
 
 _Evaluator = Callable[[Frame, DumpLine | None], Value]
@@ -154,27 +155,20 @@ class _CallParts:
 
 
 class CaseInputs:
-    """The tensors that programs run on. Each is converted once for all runs that leave it as it is."""
+    """The tensors that programs run on. All runs use them as they are where they can, and copies where they write."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         self.tensors = tensors
-        self._converted: dict[tuple[str, ElementType, ArithmeticMode], tuple[Numbers, int]] = {}
-        """The numbers of each tensor. Torch counts the writes to a tensor, and this has the count from before."""
+        self._lent: dict[tuple[str, ElementType], BorrowedNumbers] = {}
 
     def numbers(self, name: str, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
         """Return the numbers of a tensor, which no run has changed. A run may change them."""
-        key = name, dtype, arithmetic
-        known = self._converted.get(key)
-        if known is None or _count_writes(known[0]) != known[1]:
-            self._converted.pop(key, None)
-            numbers = _convert_input(self.tensors[name], dtype, arithmetic)
-            known = self._converted[key] = numbers, _count_writes(numbers)
-        return known[0]
-
-
-def _count_writes(numbers: Numbers) -> int:
-    """Return how often the elements were written to, also by way of a view of them."""
-    return numbers.centre._version  # pyright: ignore[reportPrivateUsage]
+        lent = self._lent.get((name, dtype)) or borrow_numbers(self.tensors[name], dtype)
+        if lent is None or arithmetic is not ArithmeticMode.STATED:
+            return _convert_input(self.tensors[name], dtype, arithmetic)
+        self._lent[name, dtype] = lent
+        lent.forget_writes()
+        return lent
 
 
 def _convert_input(tensor: torch.Tensor, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
@@ -229,7 +223,7 @@ class Execution:
                 numbers = shared.numbers(name, parameter.type.dtype, self.arithmetic)
                 tensors[name] = Array(numbers, parameter.type.dtype, tuple(tensor.shape))
                 # A dump cannot make the case's own tensors larger, so they do not count.
-                self._live_bytes[numbers.centre.untyped_storage().data_ptr()] = 0
+                self._live_bytes |= {each.untyped_storage().data_ptr(): 0 for each in numbers.held}
                 arguments.append(tensors[name])
             elif tensor.numel() == 1:
                 arguments.append(tensor.item())
@@ -405,7 +399,7 @@ class Execution:
                 values = yield from self._values(statement.values, frame, statement.place)
                 if isinstance(statement, Return):
                     return _BlockEnd("return", values)
-                self._bind(statement.targets, values, frame)
+                self._bind_yielded(statement.targets, values, frame)
                 return _BlockEnd("yield", values)
             case For():
                 return (yield from self._counted_loop(statement, frame))
@@ -453,13 +447,20 @@ class Execution:
             if isinstance(bound, Array):
                 self._count_bytes(bound.numbers)
 
+    def _bind_yielded(self, targets: Sequence[Definition], values: Sequence[Value], frame: Frame) -> None:
+        """Bind each value. One of another shape is wrong only if it is read: passes leave such yields behind."""
+        for target, value in zip(targets, values, strict=False):
+            try:
+                self._bind([target], [value], frame)
+            except WrongDumpError as error:
+                frame.variables.pop(target.name, None)
+                frame.unfit[target.name] = error
+
     def _count_bytes(self, numbers: Numbers) -> None:
         """Count the bytes of large tensors while they are alive. Raises an `OperationError` if they are too many."""
-        for each in (numbers.centre, numbers.radius):
-            if each is None or (size := each.untyped_storage().nbytes()) < _SMALL_BYTES:
-                continue
-            place = each.untyped_storage().data_ptr()
-            if place in self._live_bytes:
+        for each in numbers.held:
+            size, place = each.untyped_storage().nbytes(), each.untyped_storage().data_ptr()
+            if size < _SMALL_BYTES or place in self._live_bytes:
                 continue
             self._live_bytes[place] = size
             weakref.finalize(each, self._live_bytes.pop, place, None)
@@ -482,8 +483,7 @@ class Execution:
                     f"expected {target.name} in the shape {list(stated.shape)}, found {list(numbers.shape)}"
                 )
             numbers = numbers.rearrange(lambda each: each.reshape(stated.shape))
-        is_same_type = stated.dtype is value.dtype and stated.valid == value.valid
-        if numbers is value.numbers and is_same_type:
+        if numbers is value.numbers and (stated.dtype, stated.valid) == (value.dtype, value.valid):
             return value
         return Array(numbers, stated.dtype, stated.valid)
 
@@ -830,7 +830,7 @@ class Execution:
             return value
         if name in self._dimensions:
             return self._dimensions[name]
-        raise OperationError(f"expected a defined variable, found {name}")
+        raise frame.unfit.get(name) or OperationError(f"expected a defined variable, found {name}")
 
     def _item(self, whole: Value, index: Value) -> Value:
         if isinstance(whole, tuple) and isinstance(index, int) and -len(whole) <= index < len(whole):

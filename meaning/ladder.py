@@ -79,6 +79,9 @@ MAX_DUMPS = 200
 CONTEXT_LINES = 3
 """An excerpt shows this many lines before and after its statement, as a unified diff does."""
 
+_PART = 1 << 14
+"""Outputs are compared in parts of so many elements, which takes little memory."""
+
 _MAX_COLUMNS = 400
 """An excerpt has at most this many characters of a line. The types of a statement can be very long."""
 
@@ -349,8 +352,12 @@ def has_memory(program: IrProgram) -> bool:
 
 
 def _judge(dump: DumpFile, outputs: Mapping[str, Numbers], case: PassCase) -> Rung:
-    error = largest_error({name: numbers.centre for name, numbers in outputs.items()}, case)
+    error = largest_error(_compared_outputs(outputs, case), case)
     return Rung(dump=dump, state=State.RIGHT if error <= 1 else State.WRONG, error=error)
+
+
+def _compared_outputs(outputs: Mapping[str, Numbers], case: PassCase) -> dict[str, Tensor]:
+    return {name: numbers.centre for name, numbers in outputs.items() if name in case.expected}
 
 
 def largest_error(outputs: Mapping[str, Tensor], case: PassCase) -> float:
@@ -364,11 +371,12 @@ def largest_error(outputs: Mapping[str, Tensor], case: PassCase) -> float:
         actual = outputs.get(name)
         if actual is None or actual.shape != expected.shape:
             return float("inf")
-        wanted, found = expected.to(torch.float64), actual.to(torch.float64)
-        allowed = case.atol + case.rtol * wanted.abs()
-        same = (found == wanted) | (found.isnan() & wanted.isnan())
-        ratio = torch.where(same, 0.0, (found - wanted).abs() / allowed)
-        if ratio.numel():
+        whole = expected.reshape(-1), actual.reshape(-1)
+        for start in range(0, expected.numel(), _PART):
+            wanted, found = (each[start : start + _PART].to(torch.float64) for each in whole)
+            allowed = case.atol + case.rtol * wanted.abs()
+            same = (found == wanted) | (found.isnan() & wanted.isnan())
+            ratio = torch.where(same, 0.0, (found - wanted).abs() / allowed)
             largest = max(largest, float(ratio.nan_to_num(nan=torch.inf, posinf=torch.inf).max()))
     return largest
 
@@ -613,8 +621,7 @@ def examine_check(folder: Path, case: PassCase) -> CheckEvidence:
         if error > 1:
             # A reference that rounds as the program does is matched only by a run with the stated roundings.
             stated = Execution(program).run(case.inputs)
-            outputs = {name: numbers.centre for name, numbers in stated.items()}
-            error = min(error, largest_error(outputs, case))
+            error = min(error, largest_error(_compared_outputs(stated, case), case))
     except MeaningError as problem:
         return replace(evidence, problem=problem)
     out_of_reach = tuple(name for name in case.expected if not _is_in_reach(name, types.get(name), case))

@@ -513,7 +513,7 @@ def _write_last(target: Numbers, places: Numbers, values: Numbers) -> None:
     is_last[:-1] = ordered[1:] != ordered[:-1]
     at = torch.unravel_index(ordered[is_last], axes)
     kept = values.rearrange(lambda each: each[order[is_last]])
-    target.centre[at] = kept.centre.to(target.centre.dtype)
+    target.put(at, kept)
     if target.radius is None:
         return
     if places.radius is not None and places.radius.any():

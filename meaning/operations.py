@@ -79,10 +79,10 @@ class Operation:
         marks: list[Value] = []
         for index, operand in enumerate(call.operands):
             if isinstance(operand, Array):
-                value = int(index != self.updates)
-                marks.append(
-                    Array(Numbers(torch.full(operand.shape, value)), ElementType.INT32, operand.valid)
-                )
+                # A source may be a tensor of any size, so its ones are a single element.
+                is_source = index != self.updates
+                mark = torch.tensor(1).expand(operand.shape) if is_source else torch.full(operand.shape, 0)
+                marks.append(Array(Numbers(mark), ElementType.INT32, operand.valid))
             else:
                 marks.append(1 if isinstance(operand, float) else operand)
         if call.name.endswith(".write"):

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from precision_bisect.meaning import execution
-from precision_bisect.meaning.arithmetic import ArithmeticMode
+from precision_bisect.meaning.arithmetic import LENT_TYPES, ArithmeticMode, Numbers, borrow_numbers
 from precision_bisect.meaning.dump_reader import read_program
-from precision_bisect.meaning.execution import Execution
-from precision_bisect.meaning.ir import MeaningError, source_name
+from precision_bisect.meaning.execution import CaseInputs, Execution
+from precision_bisect.meaning.ir import ElementType, MeaningError, source_name
 
 from .dumps import dump, kernel, load, program, tensor, tile
 
@@ -76,6 +76,18 @@ def test_a_branch_results_in_what_it_yields(n: int) -> None:
         f"    v: {tile(4, 8)} = pl.yield_(u)",
     )
     assert torch.equal(result(LOADED, branch, *STORE), X if n > 3 else -X)
+
+
+def test_a_branch_may_yield_another_shape_if_nothing_reads_it() -> None:
+    yields = f"    v: {tile(8, 4)} = pl.yield_(s)"
+    branch = block(
+        f"s: {tile(2, 8)} = pl.tile.slice(t, [2, 8], [0, 0])", "if 1 > 0:", yields, "else:", yields
+    )
+    stored = (f"r: {tensor(4, 8)} = pl.tile.store(t, [0, 0], y)", "return r")
+    assert torch.equal(result(LOADED, branch, *stored), X)
+    with pytest.raises(MeaningError, match=r"expected v in the shape \[8, 4\], found \[2, 8\]") as error:
+        result(LOADED, branch, *STORE)
+    assert error.value.contradicts
 
 
 def test_break_and_continue_in_a_loop_without_values() -> None:
@@ -276,3 +288,62 @@ def test_values_of_a_loop_are_not_counted_together(monkeypatch: pytest.MonkeyPat
     body = "for i in pl.range(0, 50, 1):\n    b = pl.tensor.add(a, a)\n    c = pl.tensor.add(b, a)"
     text = kernel(f"a: {tensor(1024, 512)}", body, "return a", role="Opaque")
     Execution(program(text)).run({"a": torch.ones(1024, 512)})
+
+
+def test_a_tensor_is_lent_and_copied_when_a_run_writes_it() -> None:
+    half, int8 = torch.full((1024, 512), 1.5, dtype=torch.bfloat16), torch.ones(1024, 512, dtype=torch.int8)
+    inputs = CaseInputs({"a": half, "b": int8})
+    lent = [
+        inputs.numbers(name, dtype, ArithmeticMode.STATED)
+        for name, dtype in (("a", ElementType.BFLOAT16), ("b", ElementType.INT8))
+    ]
+    assert [numbers.held for numbers in lent] == [(), ()]
+    assert not any(numbers.held for numbers in (lent[0].rearrange(lambda each: each[:8].mT), lent[1]))
+    statements = (
+        f"part: {tensor(4, 8, dtype='BF16')} = pl.tensor.slice(a, [4, 8], [0, 0])",
+        f"t: {tile(2, 8, dtype='BF16')} = {load('part', [2, 8])}",
+        f"d: {tile(2, 8, dtype='BF16')} = pl.tile.muls(t, 3.0)",
+        f"r: {tensor(1024, 512, dtype='BF16')} = pl.tile.store(d, [2, 0], a)",
+        f"u: {tile(2, 8, dtype='BF16')} = {load('part', [2, 8], [2, 0])}",
+        f"s: {tensor(1024, 512, dtype='BF16')} = pl.tile.store(u, [0, 8], a)",
+        "return s",
+    )
+    case = program(
+        kernel(
+            f"a: pl.InOut[{tensor(1024, 512, dtype='BF16')}], b: {tensor(1024, 512, dtype='INT8')}",
+            *statements,
+        )
+    )
+    for _ in range(2):
+        found = Execution(case).run(inputs)["a"].centre
+        assert found.dtype is torch.float32
+        assert (found[2:4, :8] == 4.5).all()
+        assert (found[:2, 8:16] == 4.5).all()
+        assert found.sum() == 1.5 * (1024 * 512 + 64)
+    assert (half == 1.5).all()
+
+
+@pytest.mark.parametrize("dtype", LENT_TYPES.values())
+def test_lent_numbers_are_read_and_written_as_others(dtype: torch.dtype) -> None:
+    types = {stored: label for label, stored in LENT_TYPES.items()}
+    given = (torch.arange(48) % 5).reshape(6, 8).to(dtype)
+    lent = borrow_numbers(given[1:], types[dtype])
+    assert lent is not None
+    own = Numbers(given[1:].to(lent.centre.dtype, copy=True))
+    value = Numbers(torch.ones_like(own.centre[:2, :2]))
+    places = torch.tensor([0, 3]), torch.tensor([1, 1])
+    for numbers in (lent, own):
+        flipped = numbers.rearrange(lambda each: each.mT)
+        flipped.rearrange(lambda each: each[2:4, 1:3]).assign(value)
+        numbers.put(places, value.rearrange(lambda each: each[0]))
+    chosen = torch.tensor([4, 0])
+    for move in (
+        torch.clone,
+        lambda each: each[chosen],
+        lambda each: each.mT[1:, ::2],
+        lambda each: each[:0],
+    ):
+        assert torch.equal(lent.rearrange(move).centre, own.rearrange(move).centre)
+        assert lent.rearrange(move).shape == own.rearrange(move).shape
+    assert torch.equal(lent.copy().centre, own.centre)
+    assert torch.equal(given, (torch.arange(48) % 5).reshape(6, 8).to(dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,10 @@ def test_the_error_is_counted_in_tolerances(case: PassCase) -> None:
     )
     assert largest_error({"y": wanted.clone().fill_(torch.nan)}, case) == float("inf")
     assert largest_error({}, case) == float("inf")
+    far = torch.zeros(100_000)
+    far[-1] = 3e-6
+    many = replace(case, expected={"y": torch.zeros(100_000)})
+    assert largest_error({"y": far}, many) == pytest.approx(3)
 
 
 SIDE_BY_SIDE = Path(__file__).parent / "side_by_side"

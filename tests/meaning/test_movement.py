@@ -10,7 +10,8 @@ import torch
 
 from precision_bisect.meaning.arithmetic import ArithmeticMode, Numbers
 from precision_bisect.meaning.ir import ElementType, NamedConstant
-from precision_bisect.meaning.values import Array, OperationError, Value
+from precision_bisect.meaning.operations import find_operation
+from precision_bisect.meaning.values import Array, Invocation, OperationError, Value
 
 from .calls import array, run, values
 
@@ -342,6 +343,20 @@ def test_a_row_is_updated_in_its_valid_columns() -> None:
         run("tile.scatter_update", target, index, torch.ones(2, 4))
     with pytest.raises(OperationError, match="expected -2 as the axis"):
         run("tile.scatter_update", target, index, torch.ones(1, 4), dim=-1)
+
+
+def test_what_an_update_writes_is_found_without_memory_for_its_source() -> None:
+    table = Array(Numbers(torch.tensor(1.0).expand(1 << 20, 1 << 16)), ElementType.FP32, (1 << 20, 1 << 16))
+    operands = (array(torch.zeros(4, 8)), table, (1, 2), (70_000, 0), (2, 3))
+    call = Invocation(
+        name="tile.gather_row",
+        operands=operands,
+        attributes={},
+        result=None,
+        arithmetic=ArithmeticMode.STATED,
+    )
+    part = find_operation(call.name, operands).written_part(call, (4, 8))
+    assert part.nonzero().tolist() == [[row, column] for row in (1, 2) for column in (2, 3, 4)]
 
 
 def test_a_masked_scatter_leaves_what_its_source_does_not_have() -> None:
