@@ -246,7 +246,7 @@ def run_night(
             notes += bisect_regressions(context, jobs=jobs)
         else:
             notes += submit_regressions(context, submit)
-        notes += localize_incidents(context)
+        notes.extend(localize_incidents(context))
     except OutOfTimeError as error:
         notes.append(str(error))
     with lock_incidents(context):

@@ -8,7 +8,7 @@ recovered. `judge_recovery` decides by statistics, because one pass proves nothi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -437,12 +437,11 @@ def _entry_commit(incident: IncidentRow) -> str:
     return through.commit if through else incident.culprit
 
 
-def localize_incidents(context: NightContext) -> list[str]:
+def localize_incidents(context: NightContext) -> Iterator[str]:
     """Localize and reduce each open incident once, by the bisection that opened it.
 
-    Returns one sentence for each incident that was not localized. Raises `OutOfTimeError`.
+    Yields one sentence for each incident that was not localized, as soon as that is known. Raises `OutOfTimeError`.
     """
-    problems: list[str] = []
     note_reductions(context)
     for incident in context.journal.incidents.all(open_only=True):
         if read_document(Conclusion, incident.bisection.conclusion).localization is not None:
@@ -453,7 +452,7 @@ def localize_incidents(context: NightContext) -> list[str]:
             try:
                 held.enter_context(bisection.lock())
             except UserError as error:  # A worker of the queue holds the lock, and localizes it.
-                problems.append(f"incident {incident.ordinal} is not localized here: {error}")
+                yield f"incident {incident.ordinal} is not localized here: {error}"
                 continue
             with context.sessions() as session:
                 rows = load_rows(session, bisection.name)
@@ -471,12 +470,11 @@ def localize_incidents(context: NightContext) -> list[str]:
         try:
             _write_report(context, bisection, earlier=rows)
         except UserError as error:
-            problems.append(f"incident {incident.ordinal}: {error}")
+            yield f"incident {incident.ordinal}: {error}"
         if localized.reduced is not None:
             context.journal.incidents.set_reduction(incident.id, str(localized.reduced))
         elif localized.status == "left out":
-            problems.append(f"incident {incident.ordinal} is not localized: {localized.message}")
-    return problems
+            yield f"incident {incident.ordinal} is not localized: {localized.message}"
 
 
 def _write_report(context: NightContext, bisection: StoredBisection, *, earlier: Rows | None = None) -> None:
