@@ -174,7 +174,7 @@ class StoredBisection:
         ]
         for bisection in unfinished:
             # A record that a later version of this tool wrote stands in the way of no other one.
-            with suppress(DocumentError):
+            with suppress(UserError):
                 if bisection.request.belongs_to(checkout):
                     return bisection
         others = ", ".join(each.name for each in unfinished)

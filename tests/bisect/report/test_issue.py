@@ -25,7 +25,7 @@ def test_an_issue_has_a_title_a_culprit_what_is_seen_and_the_search(
     text = capsys.readouterr().out
     lines = text.splitlines()
     assert lines[0] == "# examples/softmax.py fails on a2a3sim since Subject of c5"
-    assert lines[2] == f"Culprit: compiler {sha('c5')} by Ada Example, 2026-03-04"
+    assert lines[2] == f"Culprit: compiler {sha('c5')} by Ada Example, committed 2026-03-04"
     assert lines[4] == "Confidence: 99.93 % (99 % was asked)"
     assert text.index("## What is seen: mismatch") < text.index("## What is expected: pass")
     assert f"bisect-precision --stack stack.toml --good {sha('c0')} --bad {sha('c6')}" in text

@@ -42,7 +42,7 @@ def test_a_culprit_is_told_with_all_that_one_asks_next(culprit: StoredBisection)
     text = flowing(printed(culprit))
     for part in (
         f"compiler {sha('c5')} Subject of c5",
-        "Ada Example, 2026-03-04",
+        "Ada Example, committed 2026-03-04",
         "src/c5.py",
         "99.93 % (99 % was asked)",
         f"bad compiler {sha('c5')[:12]}: mismatch (out: 3/512 differ) in 3 of 3 runs [RUN] mismatch",
