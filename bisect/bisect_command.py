@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 from sqlalchemy import func, make_url, select
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -459,7 +460,7 @@ class _Closing:
         if self.is_stored:
             # The command has a line of its own, so that it can be copied.
             _say(why)
-            Console(stderr=True).print(command, markup=False, emoji=False, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(Text(command), soft_wrap=True)
 
     def notify(self) -> None:
         """Run the hook of --notify, if there is one."""
@@ -563,4 +564,4 @@ def _say(text: str, *, style: str | None = None, quiet: bool = False) -> None:
     console = Console(stderr=True, quiet=quiet)
     indent = len(text) - len(text.lstrip(" -"))
     parts = break_line(text, console, indent=indent)
-    console.print("\n".join(parts), style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    console.print(Text("\n".join(parts)), style=style, soft_wrap=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from ..runner.build_output.directory import BuildDirectory, KernelConfig
 from ..runner.build_output.files import BuildOutputError
@@ -86,9 +87,7 @@ def reduce(options: ReduceOptions) -> int:
 
     def say(text: str) -> None:
         lines = break_line(text, progress, indent=2)
-        progress.print(
-            "\n".join(lines), style="dim", markup=False, emoji=False, highlight=False, soft_wrap=True
-        )
+        progress.print(Text("\n".join(lines)), style="dim", soft_wrap=True)
 
     begun = time.monotonic()
     try:

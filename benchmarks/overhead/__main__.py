@@ -30,6 +30,7 @@ _CASES = 200
 _FILES = 100_000
 _SUBMISSIONS = 6
 _JOBS_COMMAND_SECONDS = 1.0
+_PLAIN_RUNS = 20
 _COLUMNS = ("what", "ours s", "beside it", "s", "goal", "reached")
 
 _NIGHT = """\
@@ -93,17 +94,15 @@ class Bench:
         taken: list[list[float]] = [[] for _ in contenders]
         for repeat in range(self.repeats):
             for number in sorted(range(len(contenders)), reverse=repeat % 2 == 1):
-                begin = time.perf_counter()
-                contenders[number]()
-                taken[number].append(time.perf_counter() - begin)
+                taken[number].append(_time(contenders[number]))
         return [*map(statistics.median, taken)]
 
-    def history(self, name: str, *, commits: int = _COMMITS, files: int = 0) -> Path:
-        """Write a repository whose commit `_CULPRIT` of `commits` adds a file `broken`."""
+    def history(self, name: str, *, files: int = 0) -> Path:
+        """Write a repository whose commit `_CULPRIT` of `_COMMITS` adds a file `broken`."""
         path = self.folder / name / "repository"
         subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(path)], check=True)
         lines = list[str]()
-        for number in range(commits + 1):
+        for number in range(_COMMITS + 1):
             message = f"change {number}"
             lines += [
                 "commit refs/heads/main",
@@ -166,18 +165,8 @@ class Bisections:
         """Bisect with the tool, in a new home unless `environment` names one."""
         good, bad = _ends(self.history)
         report = self.bench.folder / "report"
-        words = (
-            *_TOOL,
-            "--good",
-            good,
-            "--bad",
-            bad,
-            "-o",
-            str(report),
-            *options,
-            "--",
-            *_script(self.seconds),
-        )
+        ends = ("--good", good, "--bad", bad, "-o", str(report))
+        words = (*_TOOL, *ends, *options, "--", *_script(self.seconds))
         told = _run(words, self.history, environment or self.bench.new_home())
         if f"change {_CULPRIT}\n" not in told:
             raise RuntimeError(f"{self.history}: expected the culprit, found: {told[-2000:]}")
@@ -266,10 +255,9 @@ def queue(bench: Bench) -> list[Row]:
     submits = list[float]()
 
     def submit() -> None:
+        words = (*_TOOL, "submit", *ends, "--", *_script(_COMMAND_SECONDS))
         for _ in range(_SUBMISSIONS):
-            begin = time.perf_counter()
-            _run((*_TOOL, "submit", *ends, "--", *_script(_COMMAND_SECONDS)), both.history, environment)
-            submits.append(time.perf_counter() - begin)
+            submits.append(_time(lambda: _run(words, both.history, environment)))
 
     def ours() -> None:
         words = (*_TOOL, "worker")
@@ -336,7 +324,7 @@ def _waiting_submissions(store: Path) -> int:
 
 def one_run(bench: Bench) -> list[Row]:
     """A run's time beyond its command. The goal is 15 ms."""
-    both = Bisections(bench, bench.history("run", commits=_COMMITS), seconds=0)
+    both = Bisections(bench, bench.history("run"), seconds=0)
 
     def plain() -> None:
         for _ in range(_PLAIN_RUNS):
@@ -428,7 +416,6 @@ def listings(bench: Bench) -> list[Row]:
     return rows
 
 
-_PLAIN_RUNS = 20
 _ROWS = {
     each.__name__: each for each in (short_bisection, one_run, many_files, listings, night, queue, two_jobs)
 }

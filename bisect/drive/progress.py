@@ -178,7 +178,7 @@ class PlainProgress(Progress):
                 self._last = None
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        self._console.print(Text(text), soft_wrap=True)
 
     def _print_about_run(self, ordinal: int, text: str) -> None:
         """Print a line about a run. It has the run's number, unless it stands right below the run's own line."""

@@ -98,8 +98,8 @@ def collapse(
 
     Returns None where the bad end equals the good side.
     """
-    related_end = frozenset(unrelated) - {commits[-1].sha}
-    folding = _Folding(content, skip=skip, unrelated=related_end, parents=parents)
+    side_commits = frozenset(unrelated) - {commits[-1].sha}
+    folding = _Folding(content, skip=skip, unrelated=side_commits, parents=parents)
     for commit in commits:
         folding.add(commit)
     bad = folding.place[commits[-1].sha]
